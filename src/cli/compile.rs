@@ -13,11 +13,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use evo_device::host;
-use evo_protocol::binary::{Binary, EntryResources};
+use evo_protocol::binary::{Binary, EntryResources, Specialization};
 use evo_protocol::device::{DeviceKind, DeviceLimits};
 use evo_protocol::envelope::LimitName;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::{Configuration, ContentHash, Genome};
 use evo_space::sample;

@@ -15,11 +15,10 @@ use evo_export::files::{ExportFile, ExportFormat, ExportUnit, files};
 use evo_export::model::{ExportModel, model};
 use evo_export::source::{PlainSource, neighboring, plain};
 use evo_export::translate::ExportError;
-use evo_protocol::binary::{Binary, KernelSource};
+use evo_protocol::binary::{Binary, KernelSource, Specialization};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::export::{EXPORT_SCHEMA, ExportJudgement, ExportManifest, ExportNumbers, ExportedFile};
 use evo_protocol::leaderboard::{LeaderboardSection, PortfolioSet, RankedEntry};
-use evo_protocol::specialization::Specialization;
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::json;
 

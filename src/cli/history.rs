@@ -18,12 +18,12 @@ use super::args::LeaderboardArgs;
 use super::limits::{LimitArgs, OPENING};
 use super::{Answer, Call, CliError, ExitCode, Result, candidate as cli_candidate, export, output, words};
 use crate::engine::candidate::{self, CandidateKind, RestoreRequest, RestoredFiles, restored};
-use crate::journal::champions::{output_folder, sections_in};
 use crate::journal::iterations::{ITERATION, IterationCandidate};
 use crate::journal::ladder::{Ladder, LadderStep, Rung, StepKind};
+use crate::journal::ladder::{output_folder, sections_in};
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::record::now;
-use crate::journal::{champion, leaderboard_file};
+use crate::journal::{leaderboard, leaderboard_file};
 use crate::kernel::catalog;
 use crate::report::envelope::ResultAlone;
 use crate::report::standing::beside_peers;
@@ -99,7 +99,7 @@ fn rebuild(out: &Path) -> Result<()> {
     // In the order in which the runs ended and wrote them: a champion falls only to a faster one, whatever
     // came before it, and the history is that of the runs.
     for (_, section) in found.sections {
-        champion::merge(&mut board, section);
+        leaderboard::merge(&mut board, section);
     }
     leaderboard_file::replace(&out, &board)?;
     Ok(())

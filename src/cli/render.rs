@@ -1,8 +1,7 @@
 //! `evo render`: exactly the text that the compiler gets, so that a person can read or compile it.
 
 use evo_device::host::translate::SHIPPED_HEADERS;
-use evo_protocol::binary::{HEADER_END, KernelSource};
-use evo_protocol::specialization::Specialization;
+use evo_protocol::binary::{HEADER_END, KernelSource, Specialization};
 use evo_space::genome::{Configuration, ContentHash};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::{Answer, Call, CliError, ExitCode, Result, output};
 use crate::engine::candidate::{RestoreRequest, restored};
-use crate::journal::champions::output_folder;
 use crate::journal::iterations::{GateRun, Iteration};
+use crate::journal::ladder::output_folder;
 use crate::journal::line::numbered;
 use crate::journal::own_folder::OwnFolder;
 use crate::journal::reader::JOURNAL;

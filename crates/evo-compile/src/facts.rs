@@ -2,7 +2,7 @@
 //! cliffs that no product of parameters does, such as spills.
 
 use evo_protocol::binary::{Binary, EntryResources};
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::Facts;
 use evo_protocol::plan::{LaunchPlan, ProblemPlan};
 
 use super::occupancy::{BlockNeeds, Multiprocessor};

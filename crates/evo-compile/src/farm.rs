@@ -455,7 +455,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::mpsc;
 
-    use evo_protocol::specialization::Specialization;
+    use evo_protocol::binary::Specialization;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evo_journal::budget::{Budget, CommandClock};
-use evo_journal::conditions::Conditions;
+use evo_journal::definition::Conditions;
 use evo_journal::example::header;
 use evo_journal::line::LineWriter;
 use evo_journal::own_folder::OwnFolder;
@@ -20,8 +20,7 @@ use evo_journal::record::{JournalRecord, LaneAccount, ProblemWork, StudyHeader, 
 use evo_journal::replay::History;
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceKind, Telemetry};
-use evo_protocol::evaluation::Evaluation;
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::{Evaluation, Facts};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::{StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::Telemetry;
-use evo_protocol::evaluation::MeasurementKey;
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::{Facts, MeasurementKey};
 use evo_protocol::leaderboard::PairedProblem;
 use evo_protocol::verdict::{Gate, GateReport, Verdict};
 use evo_protocol::worker::SERIES_MS;

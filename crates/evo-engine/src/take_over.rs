@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use evo_journal::conditions::Conditions;
+use evo_journal::definition::Conditions;
 use evo_journal::record::now;
 use evo_protocol::evaluation::{DEFAULT_ORIGIN, Evaluation, TakenOver};
 use evo_report::study::EarlierResult;

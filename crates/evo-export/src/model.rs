@@ -10,10 +10,10 @@ use evo_kernel::spec::{
     ArgumentSpec, BufferSpec, FillSpec, KernelSpec, LaunchSpec, PassedSpec, ScalarSpec, SwizzleSpec,
     TensorMapSpec, TinySpec, swizzle_of,
 };
+use evo_protocol::binary::Specialization;
 use evo_protocol::dtype::DType;
 use evo_protocol::entry_name::EntryName;
 use evo_protocol::plan::{Fill, Role};
-use evo_protocol::specialization::Specialization;
 use evo_protocol::tensor_map::{OutsideFill, Swizzle};
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;

@@ -15,8 +15,8 @@ use evo_kernel::render::render_for;
 use evo_kernel::resolve::resolve;
 use evo_kernel::spec::SpaceFile;
 use evo_kernel::specialize::constants_of;
+use evo_protocol::binary::Specialization;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::specialization::Specialization;
 
 use crate::support::{is_there, printed};
 

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict, VerdictKind};
+use evo_protocol::verdict::{Gate, Verdict, VerdictKind};
 use evo_space::genome::Configuration;
 use evo_supervise::job::Judgement;
 
@@ -78,20 +78,6 @@ impl TwinAnswer {
             TwinAnswer::Late => "the host device gave no answer: no time was left for it".to_string(),
         }
     }
-
-    /// The answer refuses, and never makes a pass of what the sanitizer left open.
-    pub(crate) fn join(&self, report: &mut GateReport) {
-        match self {
-            TwinAnswer::Fault(own) if report.state != GateState::Fail => {
-                (report.state, report.message) = (GateState::Fail, own.message.clone());
-            }
-            TwinAnswer::Clean { .. } if report.state != GateState::Fail => {
-                report.message = format!("{}; {}", report.message, self.said());
-            }
-            _ => {}
-        }
-        report.evidence.insert(TwinAnswer::NAME, self.said());
-    }
 }
 
 /// Whether a verdict of the host device is about the source, whatever runs it.
@@ -113,6 +99,8 @@ fn is_fault(verdict: &Verdict) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::verdict::GateReport;
+
     use super::*;
 
     fn judged(verdict: Verdict, cases: Option<u64>) -> TwinAnswer {
@@ -152,24 +140,5 @@ mod tests {
         let silent = TwinAnswer::Silent("instrumented cases not run: why".into());
         assert_eq!(judged(Verdict::pass(), Some(0)), silent);
         assert_eq!(judged(Verdict::pass(), None), silent);
-    }
-
-    #[test]
-    fn the_twin_refuses_and_never_vouches() {
-        let joined = |twin: &TwinAnswer, state| {
-            let mut report = GateReport { state, ..GateReport::not_run(Gate::Sanitize, "the tool's words") };
-            twin.join(&mut report);
-            report
-        };
-        let fault = judged(failed(VerdictKind::OobRead, "shared"), None);
-        let clean = TwinAnswer::Clean { cases: 3 };
-        for state in [GateState::Pass, GateState::NotRun] {
-            assert_eq!(joined(&fault, state).state, GateState::Fail);
-            let told = joined(&clean, state);
-            assert_eq!(told.state, state);
-            assert!(told.message.starts_with("the tool's words; no fault in 3"), "{}", told.message);
-            assert_eq!(joined(&TwinAnswer::Silent("why".into()), state).message, "the tool's words");
-        }
-        assert_eq!(joined(&fault, GateState::Fail).message, "the tool's words", "the GPU's word comes first");
     }
 }

@@ -1,11 +1,11 @@
 //! What a space file says that a person edits between two runs, as a study's header keeps it: parameters, constraints,
-//! problems and compiler options. Two of them tell what was changed.
+//! problems and compiler options; and the conditions under which variants are judged. Two of them tell what was changed.
 
 use std::collections::BTreeMap;
 
+use evo_space::genome::ContentHash;
+use evo_space::text::shortened;
 use serde::{Deserialize, Serialize};
-
-use super::conditions::different;
 
 const NAMED: usize = 8;
 
@@ -77,7 +77,10 @@ impl DefinedParameter {
         } else {
             for (what, values) in [("new", only(now, self)), ("removed", only(self, now))] {
                 if !values.is_empty() {
-                    changes.push(format!("parameter `{name}`: {what} {}", listed(&values)));
+                    let more = values.len().saturating_sub(NAMED);
+                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                    let shown = values.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+                    changes.push(format!("parameter `{name}`: {what} {shown}{more}"));
                 }
             }
         }
@@ -107,11 +110,51 @@ impl DefinedProblem {
     }
 }
 
-fn listed(values: &[String]) -> String {
-    let more = values.len().saturating_sub(NAMED);
-    let shown: Vec<&str> = values.iter().take(NAMED).map(String::as_str).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
+const CONDITIONS_NAMED: usize = 6;
+const CONDITION_SHOWN: usize = 60;
+
+/// What all variants of a run share, and what decides their verdicts beside the variants themselves: the device, the
+/// compiler, the gates, how answers are checked. Kept as text, so that a change can be named: names such as
+/// `device driver` or `check rtol`, and their values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Conditions(BTreeMap<String, String>);
+
+impl Conditions {
+    pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Equal for equal conditions: part of every measurement key.
+    pub fn hash(&self) -> ContentHash {
+        ContentHash::of_parts(self.0.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
+    }
+
+    /// What is different now, in words: `` `check rtol` is `0.01` and was `0.001` ``.
+    pub fn changes(&self, now: &Conditions) -> Vec<String> {
+        let different = different(&self.0, &now.0, |text| format!("`{}`", shortened(text, CONDITION_SHOWN)));
+        let mut changes: Vec<String> = different.map(|(name, change)| format!("`{name}` {change}")).collect();
+        if changes.len() > CONDITIONS_NAMED {
+            let more = changes.len() - CONDITIONS_NAMED;
+            changes.truncate(CONDITIONS_NAMED);
+            changes.push(format!("and {more} more conditions"));
+        }
+        changes
+    }
+}
+
+/// What two maps have different, by name: `is 2 and was not set`.
+fn different<'a>(
+    before: &'a BTreeMap<String, String>,
+    now: &'a BTreeMap<String, String>,
+    shown: impl Fn(&str) -> String,
+) -> impl Iterator<Item = (String, String)> {
+    let names = before.keys().chain(now.keys().filter(move |name| !before.contains_key(*name)));
+    let names = names.filter(move |name| before.get(*name) != now.get(*name));
+    names.map(move |name| {
+        let word = |value: Option<&String>| value.map_or("not set".to_string(), |text| shown(text));
+        (name.clone(), format!("is {} and was {}", word(now.get(name)), word(before.get(name))))
+    })
 }
 
 #[cfg(test)]
@@ -172,5 +215,32 @@ mod tests {
         let unlisted = DefinedParameter { values: Vec::new(), count: 5000, ..parameter("A", &["0"]) };
         let changes = one(parameter("A", &["0"])).changes(&one(unlisted));
         assert_eq!(changes, ["parameter `A` has 5000 values and had 1"]);
+    }
+
+    fn conditions(pairs: &[(&str, &str)]) -> Conditions {
+        Conditions(pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
+    }
+
+    #[test]
+    fn changes_are_named_and_change_the_hash() {
+        let before = conditions(&[("check rtol", "0.001"), ("device name", "H200"), ("old", "1")]);
+        let after = conditions(&[("check rtol", "0.01"), ("device name", "H200"), ("new", "2")]);
+        assert_ne!(before.hash(), after.hash());
+        assert_eq!(before.hash(), before.clone().hash());
+        insta::assert_snapshot!(before.changes(&after).join("\n"), @r"
+        `check rtol` is `0.01` and was `0.001`
+        `old` is not set and was `1`
+        `new` is `2` and was not set
+        ");
+        assert!(before.changes(&before).is_empty());
+    }
+
+    #[test]
+    fn many_changes_are_counted_and_long_values_cut() {
+        let make = |value: String| Conditions((0..9).map(|n| (format!("c{n}"), value.clone())).collect());
+        let changes = make("é".repeat(100)).changes(&make(String::new()));
+        assert_eq!(changes.len(), CONDITIONS_NAMED + 1);
+        assert!(changes[0].contains("é … é"), "{}", changes[0]);
+        assert_eq!(changes[CONDITIONS_NAMED], "and 3 more conditions");
     }
 }

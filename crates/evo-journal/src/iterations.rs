@@ -260,33 +260,19 @@ impl NumberedLine for GateRun {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::own_folder::temporary;
 
     fn iteration() -> Iteration {
-        Iteration {
-            format: FORMAT,
-            number: 0,
-            at: "2026-01-01T00:00:00Z".into(),
-            kernel: "k".into(),
-            space: "k.toml".into(),
-            device: "d".into(),
-            candidate: IterationCandidate { source: Some("text".into()), ..IterationCandidate::default() },
-            against: "@baseline".into(),
-            parent: None,
-            hypothesis: None,
-            verdict: "pass".into(),
-            message: String::new(),
-            correct: true,
-            score: Some(2.0),
-            claimed: None,
-            problems: Vec::new(),
-            decision: RivalDecision::Keep,
-            why: String::new(),
-            notes: Vec::new(),
-            git_commit: None,
-            git_dirty: None,
-        }
+        let candidate = IterationCandidate { source: Some("text".into()), ..IterationCandidate::default() };
+        serde_json::from_value(json!({
+            "format": FORMAT, "number": 0, "at": "2026-01-01T00:00:00Z", "kernel": "k", "space": "k.toml",
+            "device": "d", "candidate": candidate, "against": "@baseline", "verdict": "pass", "message": "",
+            "correct": true, "score": 2.0, "problems": [], "decision": RivalDecision::Keep, "why": "", "notes": [],
+        }))
+        .unwrap()
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! What was tried on a kernel and where it led, in time order: champions of studies, evaluations and gate runs of all
-//! devices in an output folder. A ladder is read and never written.
+//! devices in an output folder. A ladder is read and never written. The champions of all studies come from their journals.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use evo_protocol::device::DeviceKind;
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, RankedEntry};
 use evo_protocol::words;
 use evo_space::genome::{Configuration, ContentHash};
 
-use super::champion::{self, Succession};
-use super::champions::{output_folder, sections_in};
 use super::error::JournalError;
 use super::iterations::{
     GATES, GateRun, ITERATIONS, Incumbent, Iteration, IterationCandidate, incumbent, incumbents,
 };
+use super::leaderboard::{self, Succession};
 use super::line::numbered;
 use super::own_folder::OwnFolder;
-use super::record::now;
+use super::reader::{self, JOURNAL};
+use super::record::{JournalRecord, now};
 use evo_timing::acceptance::RivalDecision;
 
 words! {
@@ -155,7 +157,7 @@ impl Ladder {
         for (_, section) in found.sections {
             let key = section.key();
             let mut step = champion_step(&section);
-            let is_taken = champion::merge(&mut board, section) == Succession::Taken;
+            let is_taken = leaderboard::merge(&mut board, section) == Succession::Taken;
             let Some(held) = board.sections.iter().find(|own| own.key() == key) else { continue };
             step.decision = if is_taken { "champion" } else { "behind" }.to_string();
             step.change_ratio =
@@ -264,5 +266,63 @@ fn candidate_step(candidate: &IterationCandidate) -> LadderStep {
         source_hash: candidate.source_hash.clone(),
         has_own_source: candidate.source.is_some(),
         ..LadderStep::default()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct StudySections {
+    pub studies: usize,
+    /// In the order in which the runs ended, each with the time of its end.
+    pub sections: Vec<(String, LeaderboardSection)>,
+    pub notes: Vec<String>,
+}
+
+/// A damaged line is left out and noted, as is a link.
+pub fn sections_in(out: &OwnFolder) -> Result<StudySections, JournalError> {
+    let mut found = StudySections::default();
+    for name in out.names().map_err(|error| JournalError::io("read", out.path(), error))? {
+        let Some(study) = study(out, &name, &mut found.notes) else { continue };
+        found.studies += 1;
+        let journal = reader::read_in(&study)?;
+        let path = study.place(JOURNAL);
+        found.notes.extend(journal.rejected.iter().map(|rejected| {
+            format!("line {} of `{}` is damaged: {}", rejected.line, path.display(), rejected.reason)
+        }));
+        let newest = journal.records.iter().rev().find_map(|record| match record {
+            JournalRecord::Study(header) => Some(header),
+            _ => None,
+        });
+        if newest.is_some_and(|header| header.device.kind == DeviceKind::Replay) {
+            let text = "is a replay, in which nothing was measured: it is not on the board";
+            found.notes.push(format!("`{}` {text}", path.display()));
+        }
+        found.sections.extend(leaderboard::sections(&journal.records));
+    }
+    found.sections.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+/// Neither the folder nor its journal may be a link.
+fn study(out: &OwnFolder, name: &str, notes: &mut Vec<String>) -> Option<OwnFolder> {
+    let mut skip = |link: PathBuf| {
+        notes.push(format!("`{}` is a link, which evo does not follow: it is left out", link.display()));
+    };
+    let Ok(folder) = out.folder(name) else {
+        if out.place(name).is_dir() {
+            skip(out.place(name));
+        }
+        return None;
+    };
+    if folder.has_link(JOURNAL) {
+        skip(folder.place(JOURNAL));
+    }
+    folder.has_file(JOURNAL).then_some(folder)
+}
+
+pub fn output_folder(out: &Path) -> Result<Option<OwnFolder>, JournalError> {
+    match OwnFolder::open(out) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JournalError::io("open", out, error)),
     }
 }

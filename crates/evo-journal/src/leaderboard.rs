@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_protocol::leaderboard::{
-    Baseline, LeaderboardSection, ModeResult, PairedDecision, PairedProblem, ProblemResult, RankedEntry,
-    RepeatedSpeed, SanitizerNote, StudySummary,
+    Baseline, ChampionChange, Leaderboard, LeaderboardSection, ModeResult, PairedDecision, PairedProblem,
+    ProblemResult, RankedEntry, RepeatedSpeed, SanitizerNote, StudySummary, TradedProblem,
 };
+use evo_protocol::measurement::Measurement;
 use evo_protocol::verdict::{Gate, GateReport, GateState};
 use evo_space::genome::Configuration;
 use evo_space::text::quote;
 
 use super::portfolio::portfolio;
-use super::rank::{Speed, is_noisy, rank, traded};
 use super::reader::Journal;
 use super::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison, StudyHeader};
 use super::replay::History;
@@ -83,7 +83,19 @@ pub fn section(history: &History) -> Option<LeaderboardSection> {
         history: Vec::new(),
         portfolio: own_portfolio,
         warnings: header.warnings.clone(),
-        study: summary(header, history),
+        study: StudySummary {
+            name: header.study.clone(),
+            space: header.space.clone(),
+            space_hash: header.space_hash.clone(),
+            valid: header.valid.clone(),
+            seed: header.seed,
+            strategy: header.strategy.clone(),
+            evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
+            verdicts: verdict_mix(&history.evaluations),
+            verdict_version: header.verdict_version,
+            throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),
+            evo: header.evo.clone(),
+        },
         environment: header.environment.clone(),
         confirmed_at: newest.at.clone(),
     })
@@ -101,22 +113,6 @@ fn confirmed(history: &History, baseline: u64) -> Vec<&Confirmation> {
         compared && one.evaluation.may_rank() && one.evaluation.objective_ns.is_some()
     };
     newest.into_values().filter(counts).collect()
-}
-
-fn summary(header: &StudyHeader, history: &History) -> StudySummary {
-    StudySummary {
-        name: header.study.clone(),
-        space: header.space.clone(),
-        space_hash: header.space_hash.clone(),
-        valid: header.valid.clone(),
-        seed: header.seed,
-        strategy: header.strategy.clone(),
-        evaluations: history.evaluations.iter().filter(|one| one.is_counted()).count() as u64,
-        verdicts: verdict_mix(&history.evaluations),
-        verdict_version: header.verdict_version,
-        throughput: history.ends.last().map(|end| end.throughput).unwrap_or_default(),
-        evo: header.evo.clone(),
-    }
 }
 
 pub fn verdict_mix(evaluations: &[Evaluation]) -> BTreeMap<String, u64> {
@@ -293,5 +289,148 @@ pub fn roofline_ns(device: &DeviceInfo, work: &ProblemWork) -> Option<f64> {
         // Arithmetic and memory traffic overlap at best, so the slower of them is the bound.
         (Some(compute), Some(memory)) => Some(compute.max(memory)),
         (one, other) => one.or(other),
+    }
+}
+
+/// A variant that is slower than the baseline by more than this share on one problem has traded it.
+const TRADE: f64 = 0.02;
+
+/// A p90 beyond this many medians marks an entry as noisy.
+pub const NOISY: f64 = 2.0;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Speed {
+    /// The baseline is as fast as itself; how well its time is known says `own`, the interval of its own measurement.
+    pub fn of(entry: &RankedEntry, own: Speed) -> Speed {
+        match (entry.speedup, entry.speedup_low, entry.speedup_high) {
+            (Some(value), Some(low), Some(high)) => Speed { value, low, high },
+            _ => own,
+        }
+    }
+
+    pub fn of_baseline<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Speed {
+        let mut own = Speed { value: 1.0, low: 1.0, high: 1.0 };
+        for one in measurements.filter(|one| one.p50_ns > 0.0 && one.ci_low_ns > 0.0) {
+            own.low = own.low.min(one.p50_ns / one.ci_high_ns);
+            own.high = own.high.max(one.p50_ns / one.ci_low_ns);
+        }
+        own
+    }
+}
+
+/// Unless trades are allowed, the first that trades no problem becomes champion; all others stay in the order of
+/// their speeds.
+pub fn rank(entries: &mut Vec<RankedEntry>, baseline: Speed, floor: f64, allow_trade: bool) {
+    let value = |entry: &RankedEntry| Speed::of(entry, baseline).value;
+    // Ties go to the lower number, so that the same journal always gives the same board.
+    entries.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.number.cmp(&b.number)));
+    if !allow_trade && let Some(position) = entries.iter().position(|entry| entry.traded.is_empty()) {
+        let champion = entries.remove(position);
+        entries.insert(0, champion);
+    }
+    let Some(first) = entries.first().map(|entry| Speed::of(entry, baseline)) else { return };
+    for (position, entry) in entries.iter_mut().enumerate() {
+        entry.rank = position as u32 + 1;
+        let own = Speed::of(entry, baseline);
+        // An entry that is faster by its mean ranks behind the champion for what it traded, not by a tie.
+        let may_tie = own.value <= first.value && first.low / own.high - 1.0 <= floor;
+        entry.tie_with_champion = position > 0 && may_tie;
+    }
+}
+
+pub fn traded(pairs: &[PairedProblem]) -> Vec<TradedProblem> {
+    let slower = pairs.iter().filter(|pair| pair.ratio_low > 1.0 + TRADE);
+    slower.map(|pair| TradedProblem { problem: pair.problem.clone(), ratio: pair.ratio }).collect()
+}
+
+pub fn is_noisy<'a>(mut measurements: impl Iterator<Item = &'a Measurement>) -> bool {
+    measurements.any(|one| one.p90_ns > NOISY * one.p50_ns)
+}
+
+const HISTORY: usize = 50;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Succession {
+    /// It is on the board: the first of its key, or with a new champion, or with more of the same study.
+    Taken,
+    /// The champion of an earlier study stays: its section.
+    Kept(Box<LeaderboardSection>),
+}
+
+/// A section keeps the best that was ever confirmed: a study takes it over with a champion that is faster beyond the noise,
+/// and otherwise leaves it as it is.
+pub fn merge(board: &mut Leaderboard, mut section: LeaderboardSection) -> Succession {
+    let key = section.key();
+    let Some(held) = board.sections.iter_mut().find(|own| own.key() == key) else {
+        section.history = vec![change(&section, None)];
+        board.sections.push(section);
+        board.sections.sort_by_key(LeaderboardSection::key);
+        return Succession::Taken;
+    };
+    let same_variant = is_same(&section.champion, &held.champion);
+    let same_study = section.study.name == held.study.name;
+    if same_variant && same_study {
+        // More evaluations and runners-up of the study that holds the section.
+        section.history = std::mem::take(&mut held.history);
+        *held = section;
+        return Succession::Taken;
+    }
+    // The champion again says nothing new about who is best; its own first confirmation stays.
+    if same_variant || !beats(&section, held) {
+        return Succession::Kept(Box::new(held.clone()));
+    }
+    let ratio = rival(&section, held).map(|rival| speed(rival) / speed(&section.champion));
+    let mut history = std::mem::take(&mut held.history);
+    history.push(change(&section, ratio));
+    history.drain(..history.len().saturating_sub(HISTORY));
+    section.history = history;
+    *held = section;
+    Succession::Taken
+}
+
+/// Whether the challenger's champion is faster beyond the noise of both studies.
+fn beats(challenger: &LeaderboardSection, held: &LeaderboardSection) -> bool {
+    let noise = challenger.noise_floor.unwrap_or(0.0).max(held.noise_floor.unwrap_or(0.0));
+    let lead = match rival(challenger, held) {
+        // Both were compared with the same baseline in one study: the best evidence there is.
+        Some(rival) => speed(&challenger.champion) / speed(rival),
+        // Ratios to the same configuration compare across studies; a machine's mood hits both sides of each.
+        None if challenger.baseline.configuration == held.baseline.configuration => {
+            speed(&challenger.champion) / speed(&held.champion)
+        }
+        None => held.champion.objective_ns / challenger.champion.objective_ns,
+    };
+    lead > 1.0 + noise
+}
+
+/// The held champion as the challenger's study measured it again, if it did.
+fn rival<'a>(challenger: &'a LeaderboardSection, held: &LeaderboardSection) -> Option<&'a RankedEntry> {
+    challenger.entries().find(|entry| is_same(entry, &held.champion))
+}
+
+fn is_same(one: &RankedEntry, other: &RankedEntry) -> bool {
+    one.configuration_hash == other.configuration_hash && one.source_hash == other.source_hash
+}
+
+fn speed(entry: &RankedEntry) -> f64 {
+    entry.speedup.unwrap_or(1.0)
+}
+
+pub fn change(section: &LeaderboardSection, ratio_to_previous: Option<f64>) -> ChampionChange {
+    let champion = &section.champion;
+    ChampionChange {
+        study: section.study.name.clone(),
+        at: section.confirmed_at.clone(),
+        number: champion.number,
+        configuration: champion.configuration.clone(),
+        objective_ns: champion.objective_ns,
+        speedup: champion.speedup,
+        ratio_to_previous,
     }
 }

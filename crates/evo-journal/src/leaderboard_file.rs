@@ -1,13 +1,14 @@
 //! `leaderboard.json` on disk: other sections are kept, writing is all or nothing, and a file that
 //! cannot be read is put aside, never overwritten.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 
 use evo_protocol::leaderboard::{Leaderboard, LeaderboardSection, VERSION};
 use serde_json::Value;
 
-use super::champion::{self, Succession};
 use super::error::JournalError;
+use super::leaderboard::{self, Succession};
 use super::lock::locked;
 use super::own_folder::OwnFolder;
 
@@ -30,15 +31,13 @@ pub fn load(folder: &OwnFolder) -> Result<Option<Result<Leaderboard, String>>, J
 pub fn parse(text: &[u8]) -> Result<Leaderboard, String> {
     // Version first: another version has other fields.
     let head: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    match head["version"].as_u64().ok_or("it names no version")? {
-        version if version > u64::from(VERSION) => {
-            Err(format!("version {version} is newer than this evo's {VERSION}"))
-        }
-        version if version < u64::from(VERSION) => {
-            Err(format!("version {version} is older than this evo's {VERSION}"))
-        }
-        _ => serde_json::from_slice(text).map_err(|error| error.to_string()),
-    }
+    let version = head["version"].as_u64().ok_or("it names no version")?;
+    let word = match version.cmp(&u64::from(VERSION)) {
+        Ordering::Equal => return serde_json::from_slice(text).map_err(|error| error.to_string()),
+        Ordering::Greater => "newer",
+        Ordering::Less => "older",
+    };
+    Err(format!("version {version} is {word} than this evo's {VERSION}"))
 }
 
 pub fn merge(
@@ -49,7 +48,8 @@ pub fn merge(
     update(folder, |board| {
         let mut board = board.unwrap_or_else(|| Leaderboard::empty(now.to_string()));
         board.updated_at = now.to_string();
-        let placements = sections.into_iter().map(|section| champion::merge(&mut board, section)).collect();
+        let placements =
+            sections.into_iter().map(|section| leaderboard::merge(&mut board, section)).collect();
         (board, placements)
     })
 }
@@ -92,10 +92,4 @@ fn put_aside(folder: &OwnFolder) -> Result<PathBuf, JournalError> {
     let renamed = folder.rename(BOARD, &target);
     renamed.map_err(|error| JournalError::io("rename", &folder.place(BOARD), error))?;
     Ok(folder.place(&target))
-}
-
-/// A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.
-pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
-    JournalError::refuse_irregular(folder, name)?;
-    folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))
 }

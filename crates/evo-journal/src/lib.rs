@@ -3,9 +3,6 @@
 
 pub mod baseline;
 pub mod budget;
-pub mod champion;
-pub mod champions;
-pub mod conditions;
 pub mod definition;
 pub mod disk;
 pub mod error;
@@ -20,7 +17,6 @@ pub mod lock;
 pub mod micro_file;
 pub mod own_folder;
 pub mod portfolio;
-pub mod rank;
 pub mod reader;
 pub mod record;
 pub mod replay;

@@ -27,49 +27,42 @@ pub struct MicroSubject<'a> {
     pub space: &'a SearchSpace,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum MicroSeeds {
-    Absent,
-    Ignored(String),
-    Ranked { points: Vec<Genome>, source: String },
-}
+/// Configurations, the best first, and where they are from.
+pub type MicroSeeds = (Vec<Genome>, String);
 
 pub fn write(out: &OwnFolder, ranking: &MicroRanking) -> Result<(), JournalError> {
     out.replace_json(MICRO, ranking).map_err(|error| JournalError::io("write", &out.place(MICRO), error))
 }
 
-pub fn read(out: &OwnFolder, subject: &MicroSubject<'_>) -> MicroSeeds {
+/// Nothing where there is no file; an error is why it is left alone.
+pub fn read(out: &OwnFolder, subject: &MicroSubject<'_>) -> Result<Option<MicroSeeds>, String> {
     if let Some(what) = out.irregular(MICRO) {
-        return MicroSeeds::Ignored(format!("it is {what}"));
+        return Err(format!("it is {what}"));
     }
     match out.read_at_most(MICRO, BYTES_MAX) {
-        Ok(Some(bytes)) => seeds_of(&bytes, subject),
-        Ok(None) => MicroSeeds::Ignored(format!("it has more than {BYTES_MAX} bytes")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => MicroSeeds::Absent,
-        Err(error) => MicroSeeds::Ignored(format!("it cannot be read: {error}")),
+        Ok(Some(bytes)) => seeds_of(&bytes, subject).map(Some),
+        Ok(None) => Err(format!("it has more than {BYTES_MAX} bytes")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("it cannot be read: {error}")),
     }
 }
 
-pub fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> MicroSeeds {
-    let value: Value = match serde_json::from_slice(bytes) {
-        Ok(value) => value,
-        Err(error) => return MicroSeeds::Ignored(format!("it is damaged: {error}")),
-    };
-    let read = match value {
-        Value::Array(rows) => listed(rows, subject.space),
-        ranking => ranked(ranking, subject),
-    };
-    read.map_or_else(MicroSeeds::Ignored, |(points, source)| MicroSeeds::Ranked { points, source })
+fn damaged(error: serde_json::Error) -> String {
+    format!("it is damaged: {error}")
 }
 
-type Read = Result<(Vec<Genome>, String), String>;
+fn seeds_of(bytes: &[u8], subject: &MicroSubject<'_>) -> Result<MicroSeeds, String> {
+    match serde_json::from_slice(bytes).map_err(damaged)? {
+        Value::Array(rows) => listed(rows, subject.space),
+        ranking => ranked(ranking, subject),
+    }
+}
 
-fn ranked(value: Value, subject: &MicroSubject<'_>) -> Read {
+fn ranked(value: Value, subject: &MicroSubject<'_>) -> Result<MicroSeeds, String> {
     if value["schema"] != MICRO_SCHEMA {
         return Err(format!("it is neither of schema `{MICRO_SCHEMA}` nor a list of configurations"));
     }
-    let ranking: MicroRanking =
-        serde_json::from_value(value).map_err(|error| format!("it is damaged: {error}"))?;
+    let ranking: MicroRanking = serde_json::from_value(value).map_err(damaged)?;
     if let Some(damage) = ranking.damage() {
         return Err(damage);
     }
@@ -93,7 +86,7 @@ fn ranked(value: Value, subject: &MicroSubject<'_>) -> Read {
 
 /// The best first. A list names neither kernel nor device, so its configurations have to be points of the space as
 /// they stand.
-fn listed(rows: Vec<Value>, space: &SearchSpace) -> Read {
+fn listed(rows: Vec<Value>, space: &SearchSpace) -> Result<MicroSeeds, String> {
     let count = rows.len();
     let mut points: Vec<Genome> = Vec::new();
     for row in rows.into_iter().take(ROWS_MAX) {
@@ -105,11 +98,8 @@ fn listed(rows: Vec<Value>, space: &SearchSpace) -> Read {
             },
             _ => continue,
         };
-        if let Some(point) =
-            point(space, &Configuration::from(fields)).filter(|point| !points.contains(point))
-        {
-            points.push(point);
-        }
+        let point = point(space, &Configuration::from(fields));
+        points.extend(point.filter(|point| !points.contains(point)));
     }
     if points.is_empty() {
         return Err(format!("none of its {count} entries is a configuration of this space"));
@@ -127,8 +117,6 @@ fn point(space: &SearchSpace, configuration: &Configuration) -> Option<Genome> {
 
 #[cfg(test)]
 mod tests {
-    use evo_protocol::device::DeviceKind;
-    use evo_protocol::micro::{MicroDevice, MicroRow};
     use serde_json::json;
 
     use super::*;
@@ -140,34 +128,21 @@ mod tests {
         .unwrap()
     }
 
-    fn row(rank: u32, space: &SearchSpace, index: u128) -> MicroRow {
-        let configuration = space.configuration(&space.genome_at(index).unwrap());
-        MicroRow {
-            rank,
-            configuration_hash: configuration.hash(),
-            configuration,
-            time_ns: f64::from(rank),
-            ns_per_work: f64::from(rank),
-            ctas: 1,
-            occupancy_percent: Some(50.0),
-        }
-    }
-
     fn ranking(space: &SearchSpace) -> MicroRanking {
-        MicroRanking {
-            schema: MICRO_SCHEMA.to_string(),
-            kernel: "k".to_string(),
-            device: MicroDevice {
-                kind: DeviceKind::Cuda,
-                name: "GPU".to_string(),
-                arch: "sm_90a".to_string(),
-                multiprocessors: 132,
-            },
-            space_hash: ContentHash::of(b"space"),
-            problem: "p (N=64)".to_string(),
-            tried: 9,
-            ranked: vec![row(1, space, 3), row(2, space, 0)],
-        }
+        let row = |(rank, index)| {
+            let configuration = space.configuration(&space.genome_at(index).unwrap());
+            json!({
+                "rank": rank, "configuration_hash": configuration.hash(), "configuration": configuration,
+                "time_ns": rank, "ns_per_work": rank, "ctas": 1, "occupancy_percent": 50,
+            })
+        };
+        let ranked = [(1, 3), (2, 0)].map(row);
+        serde_json::from_value(json!({
+            "schema": MICRO_SCHEMA, "kernel": "k", "space_hash": ContentHash::of(b"space"), "problem": "p (N=64)",
+            "device": { "kind": "cuda", "name": "GPU", "arch": "sm_90a", "multiprocessors": 132 }, "tried": 9,
+            "ranked": ranked,
+        }))
+        .unwrap()
     }
 
     fn with_subject<T>(of: impl FnOnce(&MicroSubject<'_>) -> T) -> T {
@@ -175,16 +150,8 @@ mod tests {
         of(&MicroSubject { kernel: "k", space_hash: &hash, arch: "sm_90a", space: &space })
     }
 
-    fn seeds(text: &str) -> MicroSeeds {
+    fn seeds(text: &str) -> Result<MicroSeeds, String> {
         with_subject(|subject| seeds_of(text.as_bytes(), subject))
-    }
-
-    #[track_caller]
-    fn ignored(text: &str, reason: &str) {
-        match seeds(text) {
-            MicroSeeds::Ignored(why) => assert!(why.contains(reason), "{why}"),
-            other => panic!("{text}: {other:?}"),
-        }
     }
 
     #[test]
@@ -192,7 +159,7 @@ mod tests {
         let space = space();
         let text = serde_json::to_string(&ranking(&space)).unwrap();
         let points = vec![space.genome_at(3).unwrap(), space.genome_at(0).unwrap()];
-        assert_eq!(seeds(&text), MicroSeeds::Ranked { points, source: "p (N=64), 9 tried".to_string() });
+        assert_eq!(seeds(&text), Ok((points, "p (N=64), 9 tried".to_string())));
     }
 
     #[test]
@@ -205,24 +172,27 @@ mod tests {
             serde_json::to_string(&own).unwrap()
         };
         for cut in 1..whole.len() {
-            assert!(matches!(seeds(&whole[..cut]), MicroSeeds::Ignored(_)), "{}", &whole[..cut]);
+            assert!(seeds(&whole[..cut]).is_err(), "{}", &whole[..cut]);
         }
-        ignored(&whole[..whole.len() / 2], "it is damaged");
-        ignored("{}", "neither of schema");
-        ignored("7", "neither of schema");
-        ignored(r#"{"schema":"evo.micro","kernel":7}"#, "it is damaged");
-        ignored(&edited(|own| own.kernel = "other".to_string()), "it ranks `other` and not `k`");
-        ignored(&edited(|own| own.device.arch = "sm_80".to_string()), "measured on sm_80 and not on sm_90a");
-        ignored(&edited(|own| own.space_hash = ContentHash::of(b"edited")), "has changed since");
-        ignored(&edited(|own| own.ranked.swap(0, 1)), "row 1 says that it has rank 2");
-        ignored(
+        let told = [
+            &whole[..whole.len() / 2],
+            "{}",
+            "7",
+            r#"{"schema":"evo.micro","kernel":7}"#,
+            &edited(|own| own.kernel = "other".to_string()),
+            &edited(|own| own.device.arch = "sm_80".to_string()),
+            &edited(|own| own.space_hash = ContentHash::of(b"edited")),
+            &edited(|own| own.ranked.swap(0, 1)),
             &edited(|own| own.ranked[0].configuration = own.ranked[1].configuration.clone()),
-            "row 1 was edited",
-        );
-        ignored(&edited(|own| own.ranked[1].ns_per_work = 0.5), "row 2 is faster than the row above it");
-        ignored(&edited(|own| own.ranked[0].time_ns = 0.0), "row 1 has no time");
-        ignored(&edited(|own| own.tried = 1), "more rows than were tried");
-        ignored(&edited(|own| own.ranked.clear()), "nothing is ranked");
+            &edited(|own| own.ranked[1].ns_per_work = 0.5),
+            &edited(|own| own.ranked[0].time_ns = 0.0),
+            &edited(|own| own.tried = 1),
+            &edited(|own| own.ranked.clear()),
+            r#"[{"A":3,"B":1,"C":"x"}]"#,
+            "[]",
+        ]
+        .map(|text| seeds(text).unwrap_err());
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
@@ -237,12 +207,10 @@ mod tests {
             "A=1",
             null
         ]);
-        let MicroSeeds::Ranked { points, source } = seeds(&both.to_string()) else { panic!("{both}") };
+        let (points, source) = seeds(&both.to_string()).unwrap();
         let shown: Vec<String> = points.iter().map(|point| space.configuration(point).to_string()).collect();
         assert_eq!(shown, ["A=2 B=4 C=y", "A=1 B=1 C=x"]);
         assert_eq!(source, "a list of 7, of which 5 are not configurations of this space");
-        ignored(r#"[{"A":3,"B":1,"C":"x"}]"#, "none of its 1 entries");
-        ignored("[]", "none of its 0 entries");
     }
 
     #[test]
@@ -250,11 +218,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = OwnFolder::open(folder.path()).unwrap();
         let read = || with_subject(|subject| read(&out, subject));
-        assert_eq!(read(), MicroSeeds::Absent);
+        assert_eq!(read(), Ok(None));
         write(&out, &ranking(&space())).unwrap();
-        assert!(matches!(read(), MicroSeeds::Ranked { .. }));
+        assert!(matches!(read(), Ok(Some(_))));
         std::fs::remove_file(folder.path().join(MICRO)).unwrap();
         std::fs::create_dir(folder.path().join(MICRO)).unwrap();
-        assert!(matches!(read(), MicroSeeds::Ignored(_)));
+        assert!(read().is_err());
     }
 }

@@ -84,7 +84,7 @@ impl OwnFolder {
         self.kind(name) == Some(FileType::RegularFile)
     }
 
-    pub fn has_link(&self, name: &str) -> bool {
+    pub(crate) fn has_link(&self, name: &str) -> bool {
         self.kind(name) == Some(FileType::Symlink)
     }
 
@@ -131,10 +131,6 @@ impl OwnFolder {
                 self.remove(name);
             }
         }
-    }
-
-    pub fn edit(&self, name: &str) -> io::Result<File> {
-        self.regular(name, OFlags::RDWR)
     }
 
     pub fn edit_or_create(&self, name: &str) -> io::Result<File> {

@@ -358,44 +358,42 @@ mod tests {
     #[test]
     fn rules_are_as_short_as_the_sizes_allow() {
         // Sizes as `M=1 N=8`; which members are fast there: the first, the second, or both.
-        let check = |problems: &[(&str, char)], expected: Option<&[(&str, usize)]>| {
+        let told = [
+            "N=8 a|N=64 a",
+            "N=8 =|N=64 =",
+            "N=8 a|N=64 b",
+            "N=8 a|N=32 =|N=64 b",
+            "C=0 N=8 a|C=1 N=8 b|C=0 N=64 a|C=1 N=64 b",
+            // The middle needs another member than both ends.
+            "N=8 a|N=32 b|N=64 a",
+            "M=1 N=8 a|M=1 N=64 b|M=9 N=8 b|M=9 N=64 b",
+            "N=8 a|N=8 b",
+            "",
+        ]
+        .map(|problems| {
             let size =
                 |word: &str| word.split_once('=').map(|(name, value)| (name.into(), value.parse().unwrap()));
-            let sizes: Vec<BTreeMap<String, i64>> =
-                problems.iter().map(|(sizes, _)| sizes.split(' ').filter_map(size).collect()).collect();
-            let times = |fast: char| match fast {
-                'a' => [1.0, 1.5],
-                'b' => [1.5, 1.0],
-                _ => [1.01, 1.0],
-            };
-            let row = |member: usize| problems.iter().map(|(_, fast)| times(*fast)[member]).collect();
-            let rows: [Vec<f64>; 2] = [row(0), row(1)];
+            let rows = problems.split('|').filter_map(|row| row.rsplit_once(' '));
+            let (sizes, times): (Vec<BTreeMap<String, i64>>, Vec<[f64; 2]>) = rows
+                .map(|(sizes, fast)| {
+                    let times = match fast {
+                        "a" => [1.0, 1.5],
+                        "b" => [1.5, 1.0],
+                        _ => [1.01, 1.0],
+                    };
+                    (sizes.split(' ').filter_map(size).collect(), times)
+                })
+                .unzip();
+            let rows = [0, 1].map(|member| times.iter().map(|row| row[member]).collect::<Vec<_>>());
             let sizes: Vec<&BTreeMap<String, i64>> = sizes.iter().collect();
-            let rule = SizeRule { rows: &[&rows[0], &rows[1]], sizes: &sizes, within: 0.02 };
-            let found = rule.steps();
-            for (at, steps) in
-                sizes.iter().enumerate().flat_map(|(at, _)| found.as_ref().map(|own| (at, own)))
-            {
+            let found = SizeRule { rows: &[&rows[0], &rows[1]], sizes: &sizes, within: 0.02 }.steps();
+            for (at, steps) in (0..sizes.len()).flat_map(|at| found.as_ref().map(|own| (at, own))) {
                 assert!(rows[member_of(steps, sizes[at])][at] <= 1.02, "{steps:?} at {:?}", sizes[at]);
             }
-            let shown = |step: SizeStep| (step.when.unwrap_or_default(), step.member);
-            let shown = found.map(|steps| steps.into_iter().map(shown).collect::<Vec<_>>());
-            let expected = expected.map(|steps| {
-                steps.iter().map(|(when, member)| (when.to_string(), *member)).collect::<Vec<_>>()
-            });
-            assert_eq!(shown, expected);
-        };
-        check(&[("N=8", 'a'), ("N=64", 'a')], Some(&[("", 0)]));
-        check(&[("N=8", '='), ("N=64", '=')], Some(&[("", 1)]));
-        check(&[("N=8", 'a'), ("N=64", 'b')], Some(&[("N <= 8", 0), ("", 1)]));
-        check(&[("N=8", 'a'), ("N=32", '='), ("N=64", 'b')], Some(&[("N <= 8", 0), ("", 1)]));
-        let flags = [("C=0 N=8", 'a'), ("C=1 N=8", 'b'), ("C=0 N=64", 'a'), ("C=1 N=64", 'b')];
-        check(&flags, Some(&[("C == 0", 0), ("", 1)]));
-        // The middle needs another member than both ends.
-        check(&[("N=8", 'a'), ("N=32", 'b'), ("N=64", 'a')], Some(&[("N <= 8", 0), ("N <= 32", 1), ("", 0)]));
-        let both = [("M=1 N=8", 'a'), ("M=1 N=64", 'b'), ("M=9 N=8", 'b'), ("M=9 N=64", 'b')];
-        check(&both, Some(&[("M <= 1 and N <= 8", 0), ("", 1)]));
-        check(&[("N=8", 'a'), ("N=8", 'b')], None);
-        check(&[], None);
+            let step = |step: SizeStep| (step.when.unwrap_or_default(), step.member);
+            let found = found.map(|steps| steps.into_iter().map(step).collect::<Vec<_>>());
+            format!("{problems}: {found:?}")
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::error::JournalError;
-use super::leaderboard_file::write_view;
 use super::line::{self, Lines, Rejected};
 use super::own_folder::OwnFolder;
 use super::record::JournalRecord;
@@ -73,6 +72,12 @@ pub fn set_aside<'a>(
     Ok((folder.place(name), fresh))
 }
 
+/// Writes a file that follows from the journal. A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.
+pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
+    JournalError::refuse_irregular(folder, name)?;
+    folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -86,29 +91,17 @@ mod tests {
     use crate::own_folder::temporary;
 
     fn record() -> impl Strategy<Value = JournalRecord> {
-        let configuration = (".{0,6}", any::<i64>(), any::<bool>()).prop_map(|(text, number, flag)| {
-            let pair = |name: &str, value| (Arc::<str>::from(name), value);
-            Configuration::new(vec![
-                pair("A", Value::Int(number)),
-                pair("text", Value::text(text)),
-                pair("flag", Value::Bool(flag)),
-            ])
+        let values = (".{0,6}", any::<i64>(), any::<bool>());
+        let started = (any::<u64>(), values, any::<Option<u32>>(), any::<Option<u64>>());
+        let started = started.prop_map(|(number, (text, integer, flag), lane, at_ms)| {
+            let values =
+                [("A", Value::Int(integer)), ("text", Value::text(text)), ("flag", Value::Bool(flag))];
+            let configuration = values.map(|(name, value)| (Arc::<str>::from(name), value)).to_vec();
+            JournalRecord::Started { number, configuration: Configuration::new(configuration), lane, at_ms }
         });
-        prop_oneof![
-            (any::<u64>(), configuration, any::<Option<u32>>(), any::<Option<u64>>()).prop_map(
-                |(number, configuration, lane, at_ms)| JournalRecord::Started {
-                    number,
-                    configuration,
-                    lane,
-                    at_ms
-                }
-            ),
-            ("[^\u{0}]{0,30}", ".{0,9}").prop_map(|(message, at)| JournalRecord::Note {
-                at,
-                message,
-                at_ms: None
-            }),
-        ]
+        let note = ("[^\u{0}]{0,30}", ".{0,9}");
+        let note = note.prop_map(|(message, at)| JournalRecord::Note { at, message, at_ms: None });
+        prop_oneof![started, note]
     }
 
     fn text_of(records: &[JournalRecord]) -> Vec<u8> {

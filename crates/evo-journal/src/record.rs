@@ -13,8 +13,7 @@ use evo_protocol::verdict::{GateReport, Verdict};
 use evo_space::genome::{Configuration, ContentHash};
 use serde::{Deserialize, Serialize};
 
-use super::conditions::Conditions;
-use super::definition::StudyDefinition;
+use super::definition::{Conditions, StudyDefinition};
 use crate::budget::StopReason;
 
 /// The newest format that this evo reads. Raised by any change that an older evo would misread.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use evo_protocol::device::DeviceKind;
+use evo_protocol::device::{DeviceInfo, DeviceKind};
 use evo_protocol::evaluation::Evaluation;
 use evo_space::genome::{Configuration, ContentHash};
 
@@ -168,19 +168,17 @@ impl History {
             let (found, known) = (written.format, FORMAT);
             return Err(JournalError::Newer { path: path.to_path_buf(), found, known });
         }
-        let kernel = |header: &StudyHeader| header.kernel.clone();
-        let device = |header: &StudyHeader| format!("{} ({})", header.device.name, header.device.arch);
-        // A recording has no source to compare: another one is another study.
-        let space = |header: &StudyHeader| match header.device.kind {
-            DeviceKind::Replay => format!("{} {}", header.kernel, header.space_hash),
-            DeviceKind::Host | DeviceKind::Cuda => String::new(),
+        let names = |header: &StudyHeader| {
+            let DeviceInfo { kind, name, arch, .. } = &header.device;
+            // A recording has no source to compare: another one is another study.
+            let space = match kind {
+                DeviceKind::Replay => format!("{} {}", header.kernel, header.space_hash),
+                DeviceKind::Host | DeviceKind::Cuda => String::new(),
+            };
+            let device = format!("{name} ({arch})");
+            [("space or kernel", space), ("kernel", header.kernel.clone()), ("device", device)]
         };
-        let pairs: [(&'static str, String, String); 3] = [
-            ("space or kernel", space(written), space(current)),
-            ("kernel", kernel(written), kernel(current)),
-            ("device", device(written), device(current)),
-        ];
-        for (what, written, current) in pairs {
+        for ((what, written), (_, current)) in names(written).into_iter().zip(names(current)) {
             if written != current {
                 return Err(JournalError::Foreign { path: path.to_path_buf(), what, written, current });
             }

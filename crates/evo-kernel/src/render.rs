@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 
 use evo_compile::search_path::SearchPath;
-use evo_protocol::binary::{HEADER_END, KernelSource};
+use evo_protocol::binary::{HEADER_END, KernelSource, Specialization};
 use evo_protocol::plan::SIZE_VARIABLE;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::expr::Expr;
 use evo_space::genome::{Configuration, ContentHash};

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use evo_protocol::plan::{
-    ArgumentRef, BufferPlan, Dictionary, Fill, L2Persist, LaunchPlan, ProblemPlan, ScalarPlan,
+    ArgumentRef, AxisRange, BufferPlan, ComparedForm, Dictionary, Fill, L2Persist, LaunchPlan, OutputView,
+    ProblemPlan, ScalarPlan,
 };
 use evo_protocol::tensor_map::{BrokenRule, MapPart, Swizzle, TensorMap, TensorMapPlan};
 use evo_protocol::verdict::{Verdict, VerdictKind};
-use evo_protocol::view::{AxisRange, ComparedForm, OutputView};
 use evo_space::expr::{Expr, Scope};
 use evo_space::genome::Configuration;
 use evo_space::value::Value;

@@ -2,7 +2,7 @@
 //! set of values that its problems have. Everything else of a configuration stays one: its plans, its verdict, its
 //! line in the journal.
 
-use evo_protocol::specialization::Specialization;
+use evo_protocol::binary::Specialization;
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 pub use super::spec::distinct;

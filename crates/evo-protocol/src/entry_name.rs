@@ -40,10 +40,10 @@ impl<'a> EntryName<'a> {
     }
 }
 
-/// The plain name in an entry's name: `ns::scale<float, 4>` gives `scale`.
-pub fn base(entry: &str) -> &str {
-    let name = entry.split(['<', '(']).next().unwrap_or(entry);
-    name.rsplit("::").next().unwrap_or(name).trim()
+/// The plain name in an entry's or a function's name: `ns::scale<float, 4>` and `void scale(int)` give `scale`.
+pub fn base(name: &str) -> &str {
+    let name = name.split(['<', '(']).next().unwrap_or(name).trim();
+    name.rsplit([' ', ':']).next().unwrap_or(name)
 }
 
 /// Where the parenthesis opens that the text ends with.
@@ -84,36 +84,16 @@ fn is_balanced(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(text: &str, function: &str, parameters: Option<&str>, expression: &str) {
-        let name = EntryName::parse(text).unwrap_or_else(|| panic!("{text}"));
-        assert_eq!((name.function, name.parameters), (function, parameters));
-        assert_eq!(name.expression(), expression);
-    }
-
     #[test]
-    fn names_are_read_in_their_parts() {
-        check("scale", "scale", None, "&scale");
-        check("a::b::f<float, 2 * N>", "a::b::f<float, 2 * N>", None, "&a::b::f<float, 2 * N>");
-        check("h(float*, int)", "h", Some("float*, int"), "static_cast<void (*)(float*, int)>(&h)");
-        check(
-            "f<4>(const float *)",
-            "f<4>",
-            Some("const float *"),
-            "static_cast<void (*)(const float *)>(&f<4>)",
-        );
-        check("f<(N > 4)>", "f<(N > 4)>", None, "&f<(N > 4)>");
-        check("h()", "h", Some(""), "static_cast<void (*)()>(&h)");
-        assert_eq!((base("a::b::f<c::d>"), base("h(std::size_t)"), base("k")), ("f", "h", "k"));
-    }
-
-    #[test]
-    fn what_could_end_an_expression_is_not_a_name() {
-        for text in [
-            "", "4f", "f; x", "f\"", "f<4", "f)", "f(int", "f>", "f g", "f(int) x", "f{}", "<f>", "()",
-            "f<4> g",
-        ] {
-            assert_eq!(EntryName::parse(text), None, "{text}");
-        }
+    fn names_are_read_in_their_parts_and_what_could_end_an_expression_is_none() {
+        let names = "scale|a::b::f<float, 2 * N>|h(float*, int)|f<4>(const float *)|f<(N > 4)>|h()";
+        let others = "|4f|f; x|f\"|f<4|f)|f(int|f>|f g|f(int) x|f{}|<f>|()|f<4> g";
+        let told = names.split('|').chain(others.split('|')).map(|text| {
+            let name = EntryName::parse(text);
+            format!("{text}: {name:?} {:?}", name.map(|name| name.expression()))
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
+        let plain = ["a::b::f<c::d>", "h(std::size_t)", "k", "void ns::k<4, float>(float *)", ""].map(base);
+        assert_eq!(plain, ["f", "h", "k", "k", ""]);
     }
 }

@@ -7,9 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::binary::EntryResources;
+use crate::binary::{EntryResources, Specialization};
 use crate::leaderboard::ProblemResult;
-use crate::specialization::Specialization;
 
 /// The [`ExportManifest::schema`] of this version.
 pub const EXPORT_SCHEMA: &str = "evo.export-manifest";

@@ -89,10 +89,7 @@ pub fn because<R: Into<Option<String>>>(mut value: Value, why: &impl Fn(&str) ->
 /// # Panics
 /// The answer has a map with keys other than texts, or its own `Serialize` fails.
 pub fn told(answer: &impl Serialize) -> (Value, BTreeMap<String, String>) {
-    apart(serde_json::to_value(answer).expect("answers are made of names, numbers and texts"))
-}
-
-fn apart(mut value: Value) -> (Value, BTreeMap<String, String>) {
+    let mut value = serde_json::to_value(answer).expect("answers are made of names, numbers and texts");
     let mut reasons = BTreeMap::new();
     walk(&mut value, &mut String::new(), &mut |path, value| {
         if let Value::Object(fields) = value

@@ -6,7 +6,6 @@
 
 pub mod bench;
 pub mod binary;
-pub mod candidate;
 pub mod check;
 pub mod device;
 pub mod dtype;
@@ -14,7 +13,6 @@ pub mod entry_name;
 pub mod envelope;
 pub mod evaluation;
 pub mod export;
-pub mod facts;
 pub mod invert;
 pub mod known;
 pub mod leaderboard;
@@ -24,11 +22,8 @@ pub mod micro;
 pub mod plan;
 pub mod request;
 mod sane;
-pub mod sanitizer;
 pub mod schema;
-pub mod specialization;
 pub mod tensor_map;
 pub mod verdict;
-pub mod view;
 mod words;
 pub mod worker;

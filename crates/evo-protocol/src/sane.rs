@@ -126,53 +126,40 @@ fn is_span(value: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Telemetry;
-    use crate::measurement::{StopRule, TimingMode};
 
     fn measurement() -> Measurement {
-        Measurement {
-            problem: "p".into(),
-            mode: TimingMode::Hot,
-            samples: 3,
-            batch: 1,
-            p10_ns: 10.0,
-            p50_ns: 11.0,
-            p90_ns: 12.0,
-            min_ns: 10.0,
-            mad_ns: 0.0,
-            ci_low_ns: 10.0,
-            ci_high_ns: 12.0,
-            outliers: 0,
-            dropped: 0,
-            stop: StopRule::Limit,
-            telemetry: Telemetry::default(),
-            raw_ns: vec![10.0, 11.0, 12.0],
-        }
-    }
-
-    #[track_caller]
-    fn check(change: impl Fn(&mut Measurement), expected: &str) {
-        let mut changed = measurement();
-        change(&mut changed);
-        let answer = MeasureAnswer { measurement: Some(Box::new(changed)), ..MeasureAnswer::default() };
-        assert_eq!(Response::Measured(Box::new(answer)).fault().as_deref(), Some(expected));
+        serde_json::from_value(serde_json::json!({
+            "problem": "p", "mode": "hot", "samples": 3, "batch": 1, "p10_ns": 10, "p50_ns": 11, "p90_ns": 12,
+            "min_ns": 10, "mad_ns": 0, "ci_low_ns": 10, "ci_high_ns": 12, "outliers": 0, "dropped": 0,
+            "stop": "limit", "raw_ns": [10, 11, 12],
+        }))
+        .unwrap()
     }
 
     #[test]
     fn impossible_times_and_counts_are_told() {
-        assert_eq!(measurement().fault(), None);
-        check(|one| one.p50_ns = 0.0, "p50_ns is 0");
-        check(|one| one.min_ns = -1.0, "min_ns is -1");
-        check(|one| one.p90_ns = f64::NAN, "p90_ns is NaN");
-        check(|one| one.p90_ns = f64::INFINITY, "p90_ns is inf");
-        check(|one| one.p10_ns = 11.5, "p10_ns is 11.5, above p50_ns of 11");
-        check(|one| one.ci_low_ns = 13.0, "ci_low_ns is 13, above ci_high_ns of 12");
-        check(|one| one.mad_ns = -0.5, "mad_ns is -0.5");
-        check(|one| one.samples = 0, "0 samples of 1 calls");
-        check(|one| one.batch = 0, "3 samples of 0 calls");
-        check(|one| one.outliers = 4, "4 of 3 samples are outliers");
-        check(|one| one.raw_ns.push(1.0), "4 raw times of 3 samples");
-        check(|one| one.raw_ns[1] = -11.0, "a sample of -11 ns");
+        let changes: [fn(&mut Measurement); 13] = [
+            |_| {},
+            |one| one.p50_ns = 0.0,
+            |one| one.min_ns = -1.0,
+            |one| one.p90_ns = f64::NAN,
+            |one| one.p90_ns = f64::INFINITY,
+            |one| one.p10_ns = 11.5,
+            |one| one.ci_low_ns = 13.0,
+            |one| one.mad_ns = -0.5,
+            |one| one.samples = 0,
+            |one| one.batch = 0,
+            |one| one.outliers = 4,
+            |one| one.raw_ns.push(1.0),
+            |one| one.raw_ns[1] = -11.0,
+        ];
+        let told = changes.map(|change| {
+            let mut changed = measurement();
+            change(&mut changed);
+            let answer = MeasureAnswer { measurement: Some(Box::new(changed)), ..MeasureAnswer::default() };
+            Response::Measured(Box::new(answer)).fault().unwrap_or("fine".into())
+        });
+        insta::assert_snapshot!(told.join("\n"));
         let nothing = Response::Measured(Box::default());
         assert_eq!(nothing.fault().as_deref(), Some("neither a measurement nor a verdict"));
     }

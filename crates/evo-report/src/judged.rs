@@ -4,8 +4,7 @@
 
 use evo_protocol::binary::EntryResources;
 use evo_protocol::device::{DeviceInfo, DeviceKind, EntryAttributes};
-use evo_protocol::evaluation::{Evaluation, Recovery};
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::{Evaluation, Facts, Recovery};
 use evo_protocol::known::{Known, because, told};
 use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::measurement::Measurement;

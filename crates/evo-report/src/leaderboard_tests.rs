@@ -11,9 +11,8 @@ use evo_protocol::verdict::{Gate, GateReport, GateState, VERDICT_VERSION, Verdic
 use evo_space::genome::{Configuration, ContentHash};
 use serde_json::json;
 
-use evo_journal::champion::{Succession, merge};
 use evo_journal::example as fake;
-use evo_journal::leaderboard::{section, sections};
+use evo_journal::leaderboard::{Succession, merge, section, sections};
 use evo_journal::leaderboard_file;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::{Confirmation, JournalRecord, ProblemWork, RepeatedComparison};

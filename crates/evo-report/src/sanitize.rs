@@ -1,8 +1,7 @@
 //! What compute-sanitizer found in one candidate, as text and as JSON.
 
 use evo_protocol::known::{Known, because, told};
-use evo_protocol::sanitizer::SanitizerCheck;
-use evo_protocol::verdict::{GateReport, GateState, Verdict, VerdictClass};
+use evo_protocol::verdict::{GateReport, GateState, SanitizerCheck, Verdict, VerdictClass};
 use minijinja::context;
 use minijinja::value::Serde;
 use schemars::JsonSchema;

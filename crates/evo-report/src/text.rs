@@ -19,7 +19,7 @@ use super::table::{FittedTable, Keep, UNKNOWN};
 use super::templates;
 pub use super::units::{rate, time};
 use super::width::wrapped;
-use evo_journal::rank::is_noisy;
+use evo_journal::leaderboard::is_noisy;
 use evo_timing::paired::claimable;
 
 /// The whole board, at most `width` characters wide where lines can be broken.

@@ -15,7 +15,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
 use evo_space::sample::seeded;

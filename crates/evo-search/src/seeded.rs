@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::genome::Genome;
 use indexmap::IndexMap;

@@ -7,7 +7,7 @@ use evo_protocol::evaluation::DEFAULT_ORIGIN;
 use evo_space::genome::Genome;
 
 pub use evo_protocol::evaluation::Expectation;
-pub use evo_protocol::facts::Facts;
+pub use evo_protocol::evaluation::Facts;
 pub use evo_protocol::verdict::VerdictClass;
 
 #[derive(Clone, Debug, PartialEq)]

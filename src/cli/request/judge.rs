@@ -35,8 +35,8 @@ use crate::compile::warm::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
-use crate::journal::champions::output_folder;
 use crate::journal::iterations::{self, IterationLog};
+use crate::journal::ladder::output_folder;
 use crate::journal::reader::{self, JOURNAL};
 use crate::journal::replay::History;
 use crate::kernel::render::render;

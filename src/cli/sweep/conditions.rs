@@ -15,7 +15,7 @@ use crate::cli::one_args::SandboxMode;
 use crate::compile::CompileFarm;
 use crate::compile::includes::FileReader;
 use crate::compile::search_path::SearchPath;
-use crate::journal::conditions::Conditions;
+use crate::journal::definition::Conditions;
 use crate::journal::definition::{DefinedParameter, DefinedProblem, StudyDefinition};
 use crate::journal::record::{InputRole, StudyInput};
 use crate::kernel::render;

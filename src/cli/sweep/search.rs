@@ -14,7 +14,7 @@ use evo_space::text::counted;
 
 use crate::budget::Budget;
 use crate::cli::{CliError, Result};
-use crate::journal::micro_file::{self, MICRO, MicroSeeds, MicroSubject};
+use crate::journal::micro_file::{self, MICRO, MicroSubject};
 use crate::journal::reader::JOURNAL;
 use crate::replay::{Recording, RecordingError};
 use crate::study::{Study, StudyFolder, studies};
@@ -110,9 +110,9 @@ pub fn seeded<'a>(
     let subject = MicroSubject { kernel, space_hash: &header.space_hash, arch: &header.device.arch, space };
     let path = study.out().place(MICRO).display().to_string();
     let (points, source) = match micro_file::read(study.out(), &subject) {
-        MicroSeeds::Absent => return (strategy, None),
-        MicroSeeds::Ignored(reason) => return (strategy, Some(format!("`{path}` is ignored: {reason}"))),
-        MicroSeeds::Ranked { points, source } => (points, source),
+        Ok(None) => return (strategy, None),
+        Err(reason) => return (strategy, Some(format!("`{path}` is ignored: {reason}"))),
+        Ok(Some(seeds)) => seeds,
     };
     let known: BTreeSet<_> =
         study.history.evaluations.iter().filter_map(|one| space.genome(&one.configuration)).collect();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use evo_device::probe::DeviceChoice;
 use evo_device::telemetry::GpuUtilization;
 use evo_protocol::binary::Binary;
-use evo_protocol::candidate::SpecialValues;
 use evo_protocol::device::{DeviceInfo, DeviceKind, DeviceLimits};
+use evo_protocol::worker::SpecialValues;
 use evo_space::genome::Configuration;
 use evo_space::space::SearchSpace;
 
@@ -27,7 +27,7 @@ use crate::engine::recipe::KernelRecipe;
 use crate::engine::{
     Compilers, Inbox, LanePart, NoSanitizer, Recipe, SanitizePlan, Sanitizer, Utilization, single,
 };
-use crate::journal::conditions::Conditions;
+use crate::journal::definition::Conditions;
 use crate::journal::record::{LaneAccount, StudyHeader, space_hash};
 use crate::kernel::limits::constraints::DeviceSpace;
 use crate::kernel::lint;

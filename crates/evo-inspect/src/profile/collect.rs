@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use evo_protocol::plan::ProblemPlan;
 
 use super::metrics::{self, WantedMetric};
-use super::outcome;
 use super::raw_page::RawPage;
-use crate::tool::{FoundTool, ToolArguments, ToolFailure, ToolState, run_tool, run_under};
+use crate::tool::{FoundTool, PERMISSION_HINT, ToolArguments, ToolFailure, ToolState, run_tool, run_under};
 use evo_compile::image::plain_name;
 use evo_protocol::entry_name::base;
 use evo_supervise::child::DeathHow;
@@ -78,8 +77,8 @@ pub fn collect(collection: &Collection<'_>) -> Result<Collected, ToolFailure> {
         let Collection { tool, options, job, plan, .. } = *collection;
         let under = SoloOrder::once(options, job, slice::from_ref(plan), left());
         let run = run_under(tool, &arguments, &SoloOrder { warmup: WARMUP, calls: CALLS, ..under })?;
-        let log = messages(&log_file, &run);
-        let refused: Vec<String> = outcome::unknown_counters(&log, &counters).into_iter().cloned().collect();
+        let log = log_of(&log_file, &run);
+        let refused: Vec<String> = unknown_counters(&log, &counters).into_iter().cloned().collect();
         if !refused.is_empty() && refused.len() < counters.len() {
             counters.retain(|counter| !refused.contains(counter));
             unknown.extend(refused);
@@ -130,17 +129,17 @@ fn entries(plan: &ProblemPlan) -> Vec<String> {
     names.into_iter().map(|name| name.chars().flat_map(escaped).collect()).collect()
 }
 
-fn messages(file: &Path, run: &SoloRun) -> String {
+fn log_of(file: &Path, run: &SoloRun) -> String {
     let mut bytes = regular::read(file).unwrap_or_default();
     bytes.truncate(LOG_MAX);
     format!("{}\n{}", String::from_utf8_lossy(&bytes), run.log)
 }
 
 fn whole(collection: &Collection<'_>, run: &SoloRun, log: &str, report: &Path) -> Result<(), ToolFailure> {
-    if let Some(failure) = outcome::named_failure(log) {
+    if let Some(failure) = named_failure(log) {
         return Err(failure);
     }
-    let said = outcome::last_message(log);
+    let said = last_message(log);
     let late = || {
         let text = format!("`ncu` was ended after {:.0} s{said}", collection.limit.as_secs_f64());
         ToolFailure::new(ToolState::TimedOut, text)
@@ -183,14 +182,14 @@ fn read_back(collection: &Collection<'_>, report: &Path, limit: Duration) -> Res
     let (table, messages) = (run.stdout.text(), run.stderr.text());
     let said = format!("{table}\n{messages}");
     if !run.succeeded() {
-        let failure = outcome::named_failure(&said);
+        let failure = named_failure(&said);
         let code = run.status.and_then(|status| status.code());
         let code = code.map_or("a signal".to_string(), |code| format!("exit code {code}"));
-        let text = format!("`ncu --import` ended with {code}{}", outcome::last_message(&said));
+        let text = format!("`ncu --import` ended with {code}{}", last_message(&said));
         return Err(failure.unwrap_or_else(|| broken(text)));
     }
     RawPage::read(&table).map_err(|error| {
-        let text = format!("the report of `ncu` cannot be read: {error}{}", outcome::last_message(&said));
+        let text = format!("the report of `ncu` cannot be read: {error}{}", last_message(&said));
         broken(text)
     })
 }
@@ -243,4 +242,103 @@ fn value(page: &RawPage, launch: usize, metric: &WantedMetric, unknown: &[String
         sum += page.value(launch, counter, metric.unit)?;
     }
     Ok(sum)
+}
+
+const INCOMPATIBLE_HINT: &str = "install the Nsight Compute that came with the driver's CUDA version, or update the driver; EVO_NCU names another one";
+const BUSY_HINT: &str =
+    "end the other profiler; for NVIDIA's monitoring: `dcgmi profile --pause`, afterwards `--resume`";
+
+/// What its messages mean: lines that begin with `==ERROR==` or `==WARNING==`, since its exit code says little. The first
+/// that is found counts. Words are those of Nsight Compute 2022 to 2025, as its documentation and public reports of users
+/// have them.
+const KNOWN: &[(&str, ToolState, Option<&str>)] = &[
+    ("ERR_NVGPUCTRPERM", ToolState::Refused, Some(PERMISSION_HINT)),
+    ("does not have permission to access", ToolState::Refused, Some(PERMISSION_HINT)),
+    ("requires administrator privileges", ToolState::Refused, Some(PERMISSION_HINT)),
+    ("driver is not compatible with", ToolState::Incompatible, Some(INCOMPATIBLE_HINT)),
+    ("driver version is insufficient", ToolState::Incompatible, Some(INCOMPATIBLE_HINT)),
+    (
+        "Profiling is not supported",
+        ToolState::Incompatible,
+        Some("this version of the profiler does not know this device"),
+    ),
+    ("driver resource was unavailable", ToolState::Busy, Some(BUSY_HINT)),
+    ("concurrently collecting profiling data", ToolState::Busy, Some(BUSY_HINT)),
+    ("Already under profiling", ToolState::Busy, Some(BUSY_HINT)),
+    ("InterprocessLock", ToolState::Busy, Some(BUSY_HINT)),
+    ("nsight-compute-lock", ToolState::Busy, Some(BUSY_HINT)),
+    ("Failed to load Nsight Compute CUDA modules", ToolState::Incompatible, Some(INCOMPATIBLE_HINT)),
+    (
+        "failed to connect to the CUDA driver",
+        ToolState::Incompatible,
+        Some("there is no CUDA driver that it can use"),
+    ),
+    ("No kernels were profiled", ToolState::Broken, None),
+];
+
+const NO_METRIC: &str = "Failed to find metric";
+
+const QUOTED: usize = 300;
+
+pub fn named_failure(log: &str) -> Option<ToolFailure> {
+    KNOWN.iter().find_map(|(words, state, hint)| {
+        let line = messages(log).find(|line| line.contains(words))?;
+        let message = format!("`ncu` says: {}", quoted(line));
+        Some(ToolFailure { state: *state, message, hint: hint.map(String::from) })
+    })
+}
+
+fn unknown_counters<'a>(log: &str, asked: &'a [String]) -> Vec<&'a String> {
+    // A name may come as a pattern, with its points escaped and all that it could end in: `regex:^a__b\.(sum|avg)$`.
+    let lines: Vec<String> =
+        messages(log).filter(|line| line.contains(NO_METRIC)).map(|line| line.replace('\\', "")).collect();
+    let base = |counter: &str| counter.split('.').next().unwrap_or_default().to_string();
+    let is_in = |line: &String, counter: &String| {
+        line.contains(counter.as_str()) || words(line).any(|word| word == base(counter))
+    };
+    asked.iter().filter(|counter| lines.iter().any(|line| is_in(line, counter))).collect()
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+}
+
+/// The last message of a log, for failures that have no name.
+fn last_message(log: &str) -> String {
+    messages(log).last().map(|line| format!(" ({})", quoted(line))).unwrap_or_default()
+}
+
+fn messages(log: &str) -> impl Iterator<Item = &str> {
+    log.lines().map(str::trim).filter(|line| line.starts_with("==ERROR==") || line.starts_with("==WARNING=="))
+}
+
+fn quoted(line: &str) -> String {
+    let text = line.trim_start_matches("==ERROR==").trim_start_matches("==WARNING==").trim();
+    evo_space::text::printable(&evo_space::text::shortened(text, QUOTED)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_a_state_and_metrics_that_are_not_known_are_found_by_name_or_pattern() {
+        let asked = ["a__b.sum", "a__bc.sum", "d__e.avg.pct", "d__f.avg"].map(String::from);
+        let told = [
+            // Those of each state are played in `tests/it/profile.rs`. The reason comes before what follows from it.
+            "==WARNING== No kernels were profiled.\n==ERROR== ERR_NVGPUCTRPERM",
+            "==PROF== Connected to process 12 (/usr/bin/evo)\n==PROF== Disconnected",
+            "a kernel prints ERR_NVGPUCTRPERM",
+            "",
+            "==ERROR== Failed to find metric a__b.sum",
+            r"==ERROR== Failed to find metric regex:^d__e\.(sum|avg|pct)$",
+            "==ERROR== Failed to find metric(s) a__bc.sum, d__f.avg",
+            "==PROF== a__b.sum",
+        ]
+        .map(|log| {
+            let (failure, unknown) = (named_failure(log), unknown_counters(log, &asked));
+            format!("{log}\n  {:?} {unknown:?}", failure.map(|own| (own.state, own.message)))
+        });
+        insta::assert_snapshot!(told.join("\n"));
+    }
 }

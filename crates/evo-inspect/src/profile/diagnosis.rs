@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::invert::MetricDirection;
 use evo_protocol::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::collect::ProfiledLaunch;
 use super::known::KnownFacts;
-use super::metrics::{CounterMetric, METRICS, MetricTarget};
+use super::metrics::{CounterMetric, METRICS, MetricTarget, MetricUnit, metric_of};
 
 words! {
     Bottleneck {
@@ -181,6 +183,56 @@ fn of_metric(
     (gap_ratio > 0.0).then_some(ProfileFinding { metric: field, value, target, gap_ratio, meaning, next })
 }
 
+/// Percent are averages over time, which differ from run to run: fewer points than this are chance.
+const POINTS: f64 = 1.0;
+/// Counts are exact where a kernel's path does not depend on time; where it does they differ by less than this share.
+const SHARE: f64 = 1e-5;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricMovement {
+    pub before: f64,
+    pub after: f64,
+    pub has_moved: bool,
+}
+
+/// Whether a metric moved between two profiles of kernels that make the same launches. Counts are summed over the launches; of an average it is the launch that went furthest in the direction.
+pub fn movement(
+    field: &str,
+    direction: MetricDirection,
+    before: &[ProfiledLaunch],
+    after: &[ProfiledLaunch],
+) -> Result<MetricMovement, String> {
+    let metric = metric_of(field).ok_or_else(|| format!("`{field}` is not a metric"))?;
+    let values = |launches: &[ProfiledLaunch]| -> Result<Vec<f64>, String> {
+        let value = |own: &ProfiledLaunch| own.metrics.get(field).copied().flatten();
+        let all: Option<Vec<f64>> = launches.iter().map(value).collect();
+        all.filter(|all| !all.is_empty()).ok_or_else(|| format!("`{field}` has no value"))
+    };
+    let (before, after) = (values(before)?, values(after)?);
+    let sign = match direction {
+        MetricDirection::Up => 1.0,
+        MetricDirection::Down => -1.0,
+    };
+    // Counts for each instruction do not add up over launches.
+    let is_sum =
+        matches!(metric.unit, MetricUnit::Count | MetricUnit::Bytes) && !metric.counter.ends_with(".ratio");
+    let (before, after) = match is_sum {
+        true => (before.iter().sum(), after.iter().sum()),
+        false if before.len() == after.len() => {
+            let pairs = before.into_iter().zip(after);
+            let furthest =
+                pairs.max_by(|one, other| (sign * (one.1 - one.0)).total_cmp(&(sign * (other.1 - other.0))));
+            furthest.unwrap_or_default()
+        }
+        false => return Err(format!("launches are {} and not {}", after.len(), before.len())),
+    };
+    let least = match metric.unit {
+        MetricUnit::Percent => POINTS,
+        _ => SHARE * f64::abs(before),
+    };
+    Ok(MetricMovement { before, after, has_moved: sign * (after - before) > least })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn three_findings_with_the_largest_gap_come_first() {
+    fn three_findings_with_the_largest_gap_come_first_and_facts_alone_make_some_too() {
         let metrics = metrics(&[
             ("occupancy_percent", Some(10.0)),
             ("l2_hit_percent", Some(69.0)),
@@ -266,29 +318,64 @@ mod tests {
             ("bank_conflicts_store", Some(1.0)),
             ("tensor_pipe_percent", Some(0.0)),
         ]);
-        let names = |known: &KnownFacts| {
-            findings(known, Some(&metrics)).into_iter().map(|one| one.metric).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names(&known()),
-            ["occupancy_percent", "load_efficiency_percent", "dram_throughput_percent"]
-        );
         let compute = KnownFacts { is_memory_bound: Ok(false), ..known() };
-        assert_eq!(names(&compute), ["occupancy_percent", "load_efficiency_percent", "bank_conflicts_load"]);
-        let tensor = KnownFacts { is_tensor_meant: Ok(true), ..compute };
-        assert_eq!(names(&tensor)[0], "tensor_pipe_percent");
+        let tensor = KnownFacts { is_tensor_meant: Ok(true), ..compute.clone() };
         let limited = KnownFacts { occupancy_limit_percent: Ok(5.0), ..known() };
-        assert_eq!(names(&limited)[0], "occupancy_limit_percent");
-        assert!(!names(&limited).contains(&"occupancy_percent"));
+        let poor =
+            KnownFacts { ctas: 33, spill_bytes: Ok(256), occupancy_limit_percent: Ok(12.5), ..known() };
+        let told = [
+            ("memory-bound", &known(), Some(&metrics)),
+            ("compute-bound", &compute, Some(&metrics)),
+            ("with tensor cores", &tensor, Some(&metrics)),
+            ("a limited occupancy", &limited, Some(&metrics)),
+            ("poor facts alone", &poor, None),
+            ("facts alone", &known(), None),
+        ]
+        .map(|(name, known, metrics)| {
+            let found = findings(known, metrics);
+            let found: Vec<_> = found.iter().map(|own| format!("{} {}", own.metric, own.gap_ratio)).collect();
+            format!("{name}: {}", found.join(", "))
+        });
+        insta::assert_snapshot!(told.join("\n"));
+    }
+
+    fn launches(field: &str, values: &[Option<f64>]) -> Vec<ProfiledLaunch> {
+        let launch = |value: &Option<f64>| ProfiledLaunch {
+            entry: "k".into(),
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            metrics: [(field.to_string(), *value)].into(),
+        };
+        values.iter().map(launch).collect()
     }
 
     #[test]
-    fn facts_alone_make_findings_too() {
-        let poor =
-            KnownFacts { ctas: 33, spill_bytes: Ok(256), occupancy_limit_percent: Ok(12.5), ..known() };
-        let found = findings(&poor, None);
-        let names: Vec<(&str, f64)> = found.iter().map(|one| (one.metric, one.gap_ratio)).collect();
-        assert_eq!(names, [("ctas", 0.75), ("occupancy_limit_percent", 0.75), ("spill_bytes", 0.5)]);
-        assert!(findings(&known(), None).is_empty());
+    fn counts_are_summed_averages_are_those_of_the_launch_that_moved_most_and_no_value_says_nothing() {
+        use MetricDirection::{Down, Up};
+        let some = |all: &[f64]| all.iter().copied().map(Some).collect::<Vec<_>>();
+        let mut rows: Vec<_> = [
+            ("instructions", Up, &[100.0, 50.0][..], &[100.0, 51.0][..]),
+            ("instructions", Up, &[100.0, 50.0], &[90.0, 60.0]),
+            ("instructions", Down, &[100.0], &[101.0]),
+            ("local_load_sectors", Up, &[0.0], &[8.0]),
+            ("local_load_sectors", Up, &[0.0], &[0.0]),
+            ("occupancy_percent", Down, &[80.0, 40.0], &[79.9, 20.0]),
+            ("occupancy_percent", Down, &[80.0], &[79.5]),
+            ("threads_per_instruction", Down, &[32.0, 32.0], &[32.0, 24.0]),
+            // A count that a waiting loop changes by a little is not one that was changed on purpose.
+            ("instructions", Up, &[1e9], &[1e9 + 100.0]),
+            ("instructions", Up, &[1.0], &[]),
+            ("speed", Up, &[1.0], &[1.0]),
+            ("l2_hit_percent", Up, &[1.0], &[1.0, 1.0]),
+        ]
+        .map(|(field, direction, before, after)| (field, direction, some(before), some(after)))
+        .into();
+        rows.push(("instructions", Up, vec![Some(1.0)], vec![None]));
+        let told = rows.into_iter().map(|(field, direction, before, after)| {
+            let found = movement(field, direction, &launches(field, &before), &launches(field, &after));
+            let found = found.map(|own| (own.before, own.after, own.has_moved));
+            format!("{field} {direction:?} {before:?} {after:?}: {found:?}")
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
     }
 }

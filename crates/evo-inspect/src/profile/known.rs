@@ -74,7 +74,11 @@ impl KnownFacts {
         KnownFacts {
             launch: at,
             ctas,
-            waves: resident.and_then(|blocks| waves(ctas, blocks, &sm_count)),
+            waves: resident.and_then(|blocks| match (blocks, &sm_count) {
+                (_, Err(why)) => Err(why.clone()),
+                (0, _) => Err("not one block is resident".to_string()),
+                (blocks, Ok(sm_count)) => Ok(ctas as f64 / (blocks * sm_count) as f64),
+            }),
             occupancy_limit_percent,
             limited_by,
             registers: match device.kind {
@@ -86,7 +90,9 @@ impl KnownFacts {
                 .and_then(|own| own.spill_store_bytes.zip(own.spill_load_bytes))
                 .map(|(stored, loaded)| stored.saturating_add(loaded))
                 .ok_or_else(|| "the compiler does not report it".to_string()),
-            roofline_ratio: roofline(sources, &work),
+            roofline_ratio: roofline_ns(device, &work)
+                .ok_or_else(|| "the device's peaks or the problem's work are not known".to_string())
+                .and_then(|least| Ok(least / time_of(sources)?)),
             sm_count,
             launch_floor_ratio: floor(sources),
             is_tensor_meant: is_memory_bound.clone().map(|bound| work.half && !bound),
@@ -152,23 +158,9 @@ fn registers(attributes: Option<&EntryAttributes>, compiled: Option<&EntryResour
     attributes.and_then(|own| own.registers).or(compiled.and_then(|own| own.registers)).map(u64::from)
 }
 
-fn waves(ctas: u64, resident: u64, sm_count: &Known<u64>) -> Known<f64> {
-    match (resident, sm_count) {
-        (_, Err(why)) => Err(why.clone()),
-        (0, _) => Err("not one block is resident".to_string()),
-        (resident, Ok(sm_count)) => Ok(ctas as f64 / (resident * sm_count) as f64),
-    }
-}
-
 fn time_of(sources: &KnownSources<'_>) -> Known<f64> {
     let time = sources.time_ns.filter(|time| time.is_finite() && *time > 0.0);
     time.ok_or_else(|| "the candidate has no time on this problem".to_string())
-}
-
-fn roofline(sources: &KnownSources<'_>, work: &ProblemWork) -> Known<f64> {
-    let least = roofline_ns(sources.device, work);
-    let least = least.ok_or_else(|| "the device's peaks or the problem's work are not known".to_string())?;
-    Ok(least / time_of(sources)?)
 }
 
 fn floor(sources: &KnownSources<'_>) -> Known<f64> {

@@ -183,22 +183,16 @@ pub fn wanted(set: MetricSet, further: &[String], arch: &str) -> Vec<WantedMetri
     let mut all: Vec<WantedMetric> = own.map(|metric| of_table(metric, arch)).collect();
     let mut seen = BTreeSet::new();
     let foreign = further.iter().filter(|name| metric_of(name).is_none() && seen.insert(name.as_str()));
-    all.extend(foreign.map(|name| WantedMetric {
-        field: name.clone(),
-        counters: vec![name.clone()],
-        unit: MetricUnit::Any,
-        unanswerable: None,
-    }));
+    all.extend(foreign.map(|name| plain(name, name, MetricUnit::Any)));
     all
 }
 
+fn plain(field: &str, counter: &str, unit: MetricUnit) -> WantedMetric {
+    WantedMetric { field: field.to_string(), counters: vec![counter.to_string()], unit, unanswerable: None }
+}
+
 fn of_table(metric: &CounterMetric, arch: &str) -> WantedMetric {
-    let plain = WantedMetric {
-        field: metric.field.to_string(),
-        counters: vec![metric.counter.to_string()],
-        unit: metric.unit,
-        unanswerable: None,
-    };
+    let plain = plain(metric.field, metric.counter, metric.unit);
     if metric.field != TENSOR_INSTRUCTIONS {
         return plain;
     }
@@ -227,12 +221,6 @@ pub fn counters(wanted: &[WantedMetric]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn fields(set: MetricSet, further: &[&str], arch: &str) -> Vec<String> {
-        let further: Vec<String> = further.iter().map(|name| name.to_string()).collect();
-        check_names(&further).unwrap();
-        wanted(set, &further, arch).into_iter().map(|metric| metric.field).collect()
-    }
-
     #[test]
     fn goals_name_what_a_profile_has() {
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.field).collect();
@@ -259,45 +247,40 @@ mod tests {
     }
 
     #[test]
-    fn sets_and_further_names_come_together() {
-        let light = fields(MetricSet::Light, &[], "sm_90a");
-        assert!(light.contains(&"l2_hit_percent".into()) && !light.contains(&"dram_bytes".into()));
-        let more = fields(
-            MetricSet::Light,
-            &["dram_bytes", "dram__bytes_read.sum", "dram__bytes_read.sum"],
-            "sm_90a",
-        );
-        assert_eq!(more.len(), light.len() + 2);
-        let further = METRICS.iter().filter(|metric| metric.set == MetricSet::Named).count();
-        assert_eq!(fields(MetricSet::Wide, &["dram_bytes"], "sm_90a").len(), METRICS.len() - further);
-        let all = fields(MetricSet::Wide, &["l1_hit_percent"], "sm_90a");
-        assert_eq!(all.len(), METRICS.len() - further + 1);
-        let two = named(&["dram_bytes", "instructions"], "sm_90a");
-        assert_eq!(
-            two.iter().map(|own| own.field.as_str()).collect::<Vec<_>>(),
-            ["dram_bytes", "instructions"]
-        );
-    }
-
-    #[test]
-    fn tensor_instructions_are_those_of_the_architecture() {
-        let of = |arch: &str| {
-            let all = wanted(MetricSet::Wide, &[], arch);
-            all.into_iter().find(|metric| metric.field == TENSOR_INSTRUCTIONS).unwrap()
+    fn sets_and_further_names_come_together_and_tensor_instructions_are_those_of_the_architecture() {
+        use MetricSet::{Light, Wide};
+        let told = |all: Vec<WantedMetric>| {
+            let counters = |own: &WantedMetric| match &own.unanswerable {
+                None => own.counters.join(" + "),
+                Some(why) => why.clone(),
+            };
+            let told = all.iter().map(|own| format!("  {} = {} ({:?})", own.field, counters(own), own.unit));
+            told.collect::<Vec<_>>().join("\n")
         };
-        assert_eq!(of("sm_80").counters, ["sm__inst_executed_pipe_tensor_op_hmma.sum"]);
-        assert_eq!(of("sm_90a").counters.len(), 2);
-        assert!(of("sm_100a").counters.is_empty() && of("sm_100a").unanswerable.is_some());
-        assert!(of("host").unanswerable.is_some());
+        let rows: [(MetricSet, &[&str]); 4] = [
+            (Light, &[]),
+            (Light, &["dram_bytes", "dram__bytes_read.sum", "dram__bytes_read.sum"]),
+            (Wide, &["dram_bytes"]),
+            (Wide, &["l1_hit_percent"]),
+        ];
+        let sets = rows.map(|(set, further)| {
+            let names: Vec<String> = further.iter().map(|name| name.to_string()).collect();
+            check_names(&names).unwrap();
+            format!("{set:?} {further:?}\n{}", told(wanted(set, &names, "sm_90a")))
+        });
+        let archs = ["sm_80", "sm_90a", "sm_100a", "host"];
+        let tensor = archs.map(|arch| format!("{arch}\n{}", told(named(&[TENSOR_INSTRUCTIONS], arch))));
+        let two = told(named(&["instructions", "dram_bytes"], "sm_90a"));
+        insta::assert_snapshot!([&sets[..], &tensor[..], &[two]].concat().join("\n"));
     }
 
     #[test]
     fn slips_of_the_finger_are_named() {
-        let hint = |name: &str| check_names(&[name.to_string()]).unwrap_err().hint;
-        assert_eq!(hint("sm_busy_percnt"), "did you mean `sm_busy_percent`?");
-        assert!(hint("speed").contains("global_store_sectors, and names of"), "{}", hint("speed"));
-        for bad in ["group:memory__chart", "regex:sm__.*", "", "__", "Sm__x", "a__b,c__d"] {
-            assert!(check_names(&[bad.to_string()]).is_err(), "{bad}");
-        }
+        let bad = "sm_busy_percnt|speed|group:memory__chart|regex:sm__.*||__|Sm__x|a__b,c__d";
+        let told = bad.split('|').map(|name| {
+            let unknown = check_names(&[name.to_string()]).unwrap_err();
+            format!("{unknown}: {}", unknown.hint)
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
     }
 }

@@ -5,20 +5,18 @@ mod collect;
 mod diagnosis;
 mod known;
 mod metrics;
-mod movement;
-mod outcome;
 mod raw_page;
 
-pub use collect::{Collected, Collection, MissingMetric, ProfiledLaunch, collect};
-pub use diagnosis::{Bottleneck, Diagnosis, MainMetrics, ProfileFinding, diagnose, findings};
+pub use collect::{Collected, Collection, MissingMetric, ProfiledLaunch, collect, named_failure};
+pub use diagnosis::{
+    Bottleneck, Diagnosis, MainMetrics, MetricMovement, ProfileFinding, diagnose, findings, movement,
+};
 pub use known::{Known, KnownFacts, KnownSources, main_launch};
 pub use metrics::{
     CounterMetric, METRICS, MetricSet, MetricTarget, MetricUnit, UnknownMetric, WantedMetric, check_names,
     counters, metric_of, named, wanted,
 };
-pub use movement::{MetricMovement, movement};
-pub use outcome::named_failure;
-pub use raw_page::{RawPage, RawPageError};
+pub use raw_page::RawPage;
 
 use crate::tool::ToolFailure;
 

@@ -3,13 +3,15 @@
 //!
 //! A value that is not a number never becomes one. People have read `n/a` of a misspelt metric as 0.
 
-use thiserror::Error;
+use evo_protocol::entry_name::base;
 
 use super::metrics::MetricUnit;
 
 /// Columns that describe a launch; those of metrics come behind them.
 const KERNEL: &str = "Kernel Name";
 const NUMBER: &str = "ID";
+
+const NO_UNITS: &str = "the line of units is missing";
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawPage {
@@ -18,47 +20,36 @@ pub struct RawPage {
     rows: Vec<Vec<String>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RawPageError {
-    #[error("there is no line of names with `ID` and `Kernel Name`")]
-    NoHeader,
-    #[error("the line of units is missing")]
-    NoUnits,
-    #[error("there is no line of a launch")]
-    NoLaunch,
-    #[error("line {line} has {found} values, and the line of names has {expected}")]
-    Width { line: usize, found: usize, expected: usize },
-    #[error("line {line} ends inside of a value, or has a quote in one")]
-    Quote { line: usize },
-}
-
 impl RawPage {
     /// Any bytes may stand in it.
-    pub fn read(text: &str) -> Result<RawPage, RawPageError> {
+    pub fn read(text: &str) -> Result<RawPage, String> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with("=="));
         // Whatever else was printed before.
         let is_header =
             |cells: &Vec<String>| [NUMBER, KERNEL].iter().all(|name| cells.iter().any(|cell| cell == name));
-        let names =
-            lines.find_map(|(_, line)| cells(line).filter(is_header)).ok_or(RawPageError::NoHeader)?;
+        let names = lines.find_map(|(_, line)| cells(line).filter(is_header));
+        let names = names.ok_or("there is no line of names with `ID` and `Kernel Name`")?;
         let row = |(number, line): (usize, &str)| {
-            let cells = cells(line).ok_or(RawPageError::Quote { line: number })?;
+            let cells = cells(line)
+                .ok_or_else(|| format!("line {number} ends inside of a value, or has a quote in one"))?;
             let (found, expected) = (cells.len(), names.len());
             match found == expected {
                 true => Ok(cells),
-                false => Err(RawPageError::Width { line: number, found, expected }),
+                false => {
+                    Err(format!("line {number} has {found} values, and the line of names has {expected}"))
+                }
             }
         };
-        let units = row(lines.next().ok_or(RawPageError::NoUnits)?)?;
+        let units = row(lines.next().ok_or(NO_UNITS)?)?;
         // Units belong to metrics: the launch has no unit of its kernel's name.
         let kernel = names.iter().position(|name| name == KERNEL);
         if kernel.and_then(|at| units.get(at)).is_some_and(|unit| !unit.is_empty()) {
-            return Err(RawPageError::NoUnits);
+            return Err(NO_UNITS.to_string());
         }
-        let rows = lines.map(row).collect::<Result<Vec<_>, _>>()?;
+        let rows = lines.map(row).collect::<Result<Vec<_>, String>>()?;
         if rows.is_empty() {
-            return Err(RawPageError::NoLaunch);
+            return Err("there is no line of a launch".to_string());
         }
         Ok(RawPage { names, units, rows })
     }
@@ -70,9 +61,7 @@ impl RawPage {
     /// The name of a launch's kernel as the profiler prints it, without arguments and return type.
     pub fn kernel(&self, launch: usize) -> Option<&str> {
         let at = self.names.iter().position(|name| name == KERNEL)?;
-        let whole = self.rows.get(launch)?.get(at)?;
-        let name = whole.split(['(', '<']).next().unwrap_or_default().trim();
-        Some(name.rsplit(' ').next().unwrap_or(name))
+        self.rows.get(launch)?.get(at).map(|name| base(name))
     }
 
     pub fn value(&self, launch: usize, counter: &str, unit: MetricUnit) -> Result<f64, String> {
@@ -176,46 +165,41 @@ mod tests {
 
     const HEAD: &str = "\"ID\",\"Kernel Name\",\"dram__bytes.sum\",\"a__b.pct\"\n\"\",\"\",\"byte\",\"%\"\n";
 
-    fn page(rows: &str) -> Result<RawPage, RawPageError> {
+    fn page(rows: &str) -> Result<RawPage, String> {
         RawPage::read(&format!("{HEAD}{rows}"))
-    }
-
-    #[track_caller]
-    fn check(cell: &str, expected: Option<f64>) {
-        let page = page(&format!("\"0\",\"k\",\"{cell}\",\"1\"\n")).unwrap();
-        assert_eq!(page.value(0, "dram__bytes.sum", MetricUnit::Bytes).ok(), expected, "{cell}");
     }
 
     #[test]
     fn numbers_are_read_and_nothing_else_becomes_one() {
-        check("1,234,567", Some(1_234_567.0));
-        check("1,234.50", Some(1234.5));
-        check("4.0e-05", Some(4.0e-5));
-        check("0", Some(0.0));
-        check("1e400", None);
-        let none = "n/a|nan|-nan|NaN|inf|(!) n/a|(!) 12|| |12,5|1,23|,123|1,,234|1.234.567|1,234,5|12;13|-1|\
-                    0x10|1 2|١|1_000|+1|--1|1e|12345,678";
-        none.split('|').for_each(|cell| check(cell, None));
+        let cells = "1,234,567|1,234.50|4.0e-05|0|1e400|n/a|nan|-nan|NaN|inf|(!) n/a|(!) 12|| |12,5|1,23|,123|1,,234|\
+                     1.234.567|1,234,5|12;13|-1|0x10|1 2|١|1_000|+1|--1|1e|12345,678";
+        let told = cells.split('|').map(|cell| {
+            let page = page(&format!("\"0\",\"k\",\"{cell}\",\"1\"\n")).unwrap();
+            format!("{cell}: {:?}", page.value(0, "dram__bytes.sum", MetricUnit::Bytes))
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
     }
 
     #[test]
     fn units_are_brought_to_their_base_or_refused() {
         use MetricUnit::{Any, Bytes, Count, Percent};
-        for (unit, kind, expected) in [
-            ("Kbyte", Bytes, Some(2e3)),
-            ("Gbyte", Bytes, Some(2e9)),
-            ("%", Bytes, None),
-            ("", Percent, None),
-            ("byte", Count, None),
-            ("nsecond", Count, None),
-            ("Minst", Count, Some(2e6)),
-            ("inst/cycle", Count, Some(2.0)),
-            ("usecond", Any, Some(2e3)),
-            ("", Count, Some(2.0)),
-        ] {
+        let told = [
+            ("Kbyte", Bytes),
+            ("Gbyte", Bytes),
+            ("%", Bytes),
+            ("", Percent),
+            ("byte", Count),
+            ("nsecond", Count),
+            ("Minst", Count),
+            ("inst/cycle", Count),
+            ("usecond", Any),
+            ("", Count),
+        ]
+        .map(|(unit, kind)| {
             let text = format!("\"ID\",\"Kernel Name\",\"m__x\"\n\"\",\"\",\"{unit}\"\n\"0\",\"k\",\"2\"\n");
-            assert_eq!(RawPage::read(&text).unwrap().value(0, "m__x", kind).ok(), expected, "{unit}");
-        }
+            format!("{unit} {kind:?}: {:?}", RawPage::read(&text).unwrap().value(0, "m__x", kind))
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
@@ -247,16 +231,16 @@ mod tests {
                 assert_eq!(page.launches(), 1, "{}", &whole[..end]);
             }
         }
-        for (text, error) in [
-            ("", RawPageError::NoHeader),
-            ("==ERROR== no\n", RawPageError::NoHeader),
-            (HEAD, RawPageError::NoLaunch),
-            ("\"ID\",\"Kernel Name\"\n", RawPageError::NoUnits),
-            ("\"ID\",\"Kernel Name\"\n\"0\",\"k\"\n", RawPageError::NoUnits),
-            (&format!("{HEAD}\"0\",\"k\",\"1\n"), RawPageError::Quote { line: 3 }),
-            (&format!("{HEAD}\"0\",\"k\"\n"), RawPageError::Width { line: 3, found: 2, expected: 4 }),
-        ] {
-            assert_eq!(RawPage::read(text).unwrap_err(), error, "{text}");
-        }
+        let told = [
+            "",
+            "==ERROR== no\n",
+            HEAD,
+            "\"ID\",\"Kernel Name\"\n",
+            "\"ID\",\"Kernel Name\"\n\"0\",\"k\"\n",
+            &format!("{HEAD}\"0\",\"k\",\"1\n"),
+            &format!("{HEAD}\"0\",\"k\"\n"),
+        ]
+        .map(|text| RawPage::read(text).unwrap_err());
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::tool::{FoundTool, ToolArguments};
-use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::verdict::SanitizerCheck;
 
 /// What the tool exits with if it found something. No program that evo starts exits with it otherwise.
 pub(super) const FOUND: i32 = 86;
@@ -105,64 +105,38 @@ mod tests {
     const OPTIONS: &str = "--tool --log-file --xml --save --error-exitcode --target-processes --launch-timeout \
         --show-backtrace --print-limit --padding --kernel-name-exclude";
 
-    type Made = (String, ToolArguments, Vec<String>);
-
-    fn made(check: SanitizerCheck, place: usize, known: &str, entry: &str) -> Made {
+    /// The line, what it lacks, and its notes.
+    fn told((check, place, known, entry): (SanitizerCheck, usize, &str, &str)) -> String {
         let options: BTreeSet<String> = known.split_whitespace().map(String::from).collect();
         let (kind, version) = (ToolKind::ComputeSanitizer, ToolVersion::of(&[2025, 3]));
         let tool = FoundTool { kind, path: "/t".into(), version, options };
         let (entries, folder, limit) = ([entry.to_string()], Path::new("/f%p"), Duration::from_secs(30));
-        let (arguments, notes) = sanitizer_command(&tool, (check, place), &entries, folder, limit);
-        let words: Vec<_> = arguments.words.iter().map(|word| word.to_string_lossy()).collect();
-        (words.join(" "), arguments, notes)
+        let (made, notes) = sanitizer_command(&tool, (check, place), &entries, folder, limit);
+        let words: Vec<_> = made.words.iter().map(|word| word.to_string_lossy()).collect();
+        let (line, left_out, lacking) = (words.join(" "), made.left_out.join(" "), made.lacking.join(" "));
+        format!("{check:?} {place} {entry}: {line}\n  left out: {left_out}; lacking: {lacking}; {notes:?}")
     }
 
     #[test]
-    fn the_line_is_the_documented_one_and_what_an_answer_needs_is_demanded() {
-        let (words, arguments, notes) = made(SanitizerCheck::Memcheck, 0, OPTIONS, "scale");
-        assert_eq!(
-            words,
-            "--tool memcheck --log-file /f%%p/sanitizer.log --xml --save /f%%p/sanitizer.xml --error-exitcode 86 \
-             --target-processes application-only --launch-timeout 30 --show-backtrace device --print-limit 100 \
-             --padding 4096 --kernel-name-exclude kns=evo_"
-        );
-        let left_out = ["--report-api-errors", "--check-warpgroup-mma", "--check-bulk-copy"];
-        assert_eq!(arguments.left_out, left_out);
-        assert!(arguments.lacking.is_empty() && notes.is_empty());
-        for option in ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"] {
-            let known: Vec<&str> = OPTIONS.split(' ').filter(|own| *own != option).collect();
-            assert_eq!(made(SanitizerCheck::Synccheck, 0, &known.join(" "), "scale").1.lacking, [option]);
-        }
-    }
-
-    #[test]
-    fn checks_that_are_made_at_once_listen_on_ports_of_their_own() {
-        let ports = [0, 1, 3].map(|place| {
-            let (words, arguments, _) =
-                made(SanitizerCheck::Memcheck, place, &format!("{OPTIONS} --port"), "scale");
-            assert!(!arguments.left_out.iter().any(|option| option == "--port"));
-            words.split_once("--port ").and_then(|(_, rest)| rest.split(' ').next()).map(String::from)
-        });
-        assert_eq!(ports, [None, Some("49216".to_string()), Some("49344".to_string())]);
-    }
-
-    #[test]
-    fn initcheck_sees_what_evo_writes_and_no_kernel_of_the_candidate_is_filtered_out() {
-        use SanitizerCheck::{Initcheck, Racecheck, Synccheck};
-        let track = "--initcheck-track-filtered-global-memory";
-        let newer = format!("{OPTIONS} {track} --initcheck-address-space");
-        let seen = format!("--initcheck-address-space all {track} yes --kernel-name-exclude kns=evo_");
-        let (deadlock, timeout) = ("--racecheck-deadlock-timeout", "--racecheck-deadlock-timeout 15000");
-        for (check, known, entry, expected, note) in [
-            (Synccheck, OPTIONS, "my_evo_kernel", None, "my_evo_kernel"),
-            (Initcheck, OPTIONS, "scale", None, "would not see"),
-            (Initcheck, &newer, "scale", Some(&*seen), ""),
-            (Racecheck, deadlock, "scale", Some(timeout), ""),
-        ] {
-            let (words, _, notes) = made(check, 0, known, entry);
-            assert!(expected.is_none_or(|expected| words.ends_with(expected)), "{words}");
-            assert!(expected.is_some() || !words.contains("--kernel-name-exclude"), "{words}");
-            assert!(notes.concat().contains(note) && notes.is_empty() == note.is_empty());
-        }
+    fn lines_are_the_documented_ones_and_what_an_answer_needs_is_demanded() {
+        use SanitizerCheck::{Initcheck, Memcheck, Racecheck, Synccheck};
+        let with = |more: &str| format!("{OPTIONS} {more}");
+        let (ports, deadlock) = (with("--port"), "--racecheck-deadlock-timeout");
+        let newer = with("--initcheck-track-filtered-global-memory --initcheck-address-space");
+        let rows = [
+            (Memcheck, 0, OPTIONS, "scale"),
+            // Checks that are made at once listen on ports of their own.
+            (Memcheck, 0, &ports, "scale"),
+            (Memcheck, 1, &ports, "scale"),
+            (Memcheck, 3, &ports, "scale"),
+            // No kernel of the candidate is filtered out, and initcheck sees what evo writes.
+            (Synccheck, 0, OPTIONS, "my_evo_kernel"),
+            (Initcheck, 0, OPTIONS, "scale"),
+            (Initcheck, 0, &newer, "scale"),
+            (Racecheck, 0, deadlock, "scale"),
+        ];
+        let demanded = ["--xml", "--save", "--log-file", "--error-exitcode", "--tool"];
+        let without = demanded.map(|option| told((Synccheck, 0, &OPTIONS.replace(option, ""), "scale")));
+        insta::assert_snapshot!([&rows.map(told)[..], &without[..]].concat().join("\n"));
     }
 }

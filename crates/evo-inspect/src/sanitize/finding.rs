@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use evo_compile::strong::base_name;
 use evo_protocol::entry_name::base;
+use evo_protocol::verdict::{SanitizerCheck, Verdict, VerdictKind};
 use evo_protocol::worker::BufferSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::records::SanitizerRecord;
-use evo_protocol::sanitizer::SanitizerCheck;
 
 /// How far from a buffer an access is still told with that buffer's name, bytes.
 const NEAR_BYTES: u64 = 64 << 10;
@@ -96,6 +96,13 @@ impl SanitizerFinding {
     pub fn is_error(&self) -> bool {
         self.level == "error"
     }
+
+    /// Of what the worker saw.
+    pub(super) fn verdict(&self) -> Verdict {
+        // The kind was written from this list.
+        let kind = self.kind.as_deref().and_then(VerdictKind::named).unwrap_or(VerdictKind::CrashOther);
+        Verdict::new(kind, self.what.clone())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +138,7 @@ fn is_of_device(path: &str) -> bool {
     !path.starts_with("hostStack")
 }
 
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     let text = text.trim().replace(',', "");
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -193,18 +200,12 @@ fn place_in(what: &str) -> Option<(String, u64)> {
 fn entry(record: &SanitizerRecord, what: &str, entries: &[String]) -> Option<String> {
     let functions =
         || record.all(|path| is_of_device(path) && ["func", "kernel", "name"].contains(&leaf(path)));
-    let known = functions().find_map(|name| entries.iter().find(|entry| base(entry) == plain(name)));
+    let known = functions().find_map(|name| entries.iter().find(|entry| base(entry) == base(name)));
     let in_text = || {
         let words = what.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         words.filter_map(|word| entries.iter().find(|entry| base(entry) == word)).next()
     };
-    known.or_else(in_text).cloned().or_else(|| record.text("where.func").map(|name| plain(name).to_string()))
-}
-
-/// A function's name without its parameters and return type: `void k<4>(float *)` gives `k`.
-fn plain(name: &str) -> &str {
-    let end = name.find(['(', '<']).unwrap_or(name.len());
-    name[..end].trim().rsplit([' ', ':']).next().unwrap_or(name)
+    known.or_else(in_text).cloned().or_else(|| record.text("where.func").map(|name| base(name).to_string()))
 }
 
 fn three(record: &SanitizerRecord, name: &str) -> Option<[u64; 3]> {
@@ -277,12 +278,5 @@ mod tests {
             (Memcheck, &at("words")),
         ];
         insta::assert_snapshot!(rows.map(told).join("\n"));
-    }
-
-    #[test]
-    fn names_of_functions_are_made_plain() {
-        assert_eq!(plain("void ns::k<4, float>(float *)"), "k");
-        assert_eq!(plain("scale"), "scale");
-        assert_eq!(plain(""), "");
     }
 }

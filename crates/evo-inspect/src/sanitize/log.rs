@@ -1,5 +1,7 @@
 //! What the tool's text says: its summary, and troubles of its own.
 
+use super::finding::number;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SanitizerLog {
     pub errors: Option<u64>,
@@ -65,10 +67,6 @@ fn counted(text: &str, what: &str) -> Option<u64> {
     let (count, word) = text.trim().split_once(' ')?;
     let word = word.trim();
     (word.strip_suffix('s').unwrap_or(word) == what).then(|| number(count)).flatten()
-}
-
-fn number(text: &str) -> Option<u64> {
-    text.replace(',', "").parse().ok()
 }
 
 #[cfg(test)]

@@ -7,16 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use evo_protocol::device::DeviceKind;
-use evo_protocol::verdict::{Gate, GateReport, GateState, Verdict};
+use evo_protocol::verdict::{Gate, GateReport, GateState, SanitizerCheck, Verdict};
 use serde_json::{Value, json};
 
 use super::arguments::has_ports;
 use super::finding::SanitizerFinding;
-use super::outcome::{SHOWN, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
+use super::outcome::{SHOWN, SanitizerOutcome};
 use super::run::{run_check, run_without, shapes, small_shapes};
 use crate::tool::{FoundTool, ToolFailure, ToolState};
 use crate::twin::TwinAnswer;
-use evo_protocol::sanitizer::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneOptions;
 use evo_supervise::solo::SoloOrder;
@@ -159,9 +158,9 @@ impl SanitizerLook {
 
     pub fn verdict(&self) -> Option<Verdict> {
         // What the GPU itself showed comes first.
-        sanitizer_verdict(&self.outcomes)
-            .or_else(|| self.twin_fault().cloned())
-            .or_else(|| self.own.first().map(worker_verdict))
+        let own = || self.own.first().map(SanitizerFinding::verdict);
+        let of_tool = self.outcomes.iter().find_map(SanitizerOutcome::verdict);
+        of_tool.or_else(|| self.twin_fault().cloned()).or_else(own)
     }
 
     /// Where threads wait for flags, the host device decides about races: it knows what flags and fences order, and
@@ -198,18 +197,35 @@ impl SanitizerLook {
     }
 
     pub fn report(&self) -> GateReport {
-        let mut report = sanitizer_report(&self.outcomes);
-        if let Some(verdict) = self.own.first().map(worker_verdict) {
-            (report.state, report.message) = (GateState::Fail, verdict.message);
-        } else if report.state == GateState::NotRun && !self.stand_ins.is_empty() {
-            report.message = match self.stand_ins.iter().find(|own| !own.ran) {
-                Some(own) => format!("guard pages and barrier detection gave no answer: {}", own.message),
-                None => "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing"
-                    .to_string(),
-            };
+        let (state, launches) = (self.state(), self.outcomes.iter().map(|own| own.launches).sum::<u64>());
+        let mut message = match (self.verdict(), self.stand_ins.iter().find(|own| !own.ran)) {
+            (Some(verdict), _) => verdict.message,
+            (None, Some(own)) => format!("guard pages and barrier detection gave no answer: {}", own.message),
+            _ if !self.stand_ins.is_empty() => {
+                "compute-sanitizer looks at a GPU; guard pages and barrier detection found nothing"
+                    .to_string()
+            }
+            _ if self.outcomes.is_empty() => "no check was made".to_string(),
+            _ => self.failure().map_or_else(
+                || {
+                    let names: Vec<&str> = self.outcomes.iter().map(|own| own.check.as_str()).collect();
+                    format!("{} found nothing", names.join(", "))
+                },
+                |failure| failure.message.clone(),
+            ),
+        };
+        // The answer refuses, and never makes a pass of what the sanitizer left open.
+        if let Some(twin @ TwinAnswer::Clean { .. }) = &self.twin
+            && state != GateState::Fail
+        {
+            message = format!("{message}; {}", twin.said());
+        }
+        let mut report = GateReport { state, ..GateReport::not_run(Gate::Sanitize, message) };
+        if state != GateState::NotRun {
+            report.cases = u32::try_from(launches).unwrap_or(u32::MAX);
         }
         if let Some(twin) = &self.twin {
-            twin.join(&mut report);
+            report.evidence.insert(TwinAnswer::NAME, twin.said());
         }
         report.elapsed_ms = self.elapsed.as_secs_f64() * 1e3;
         report.evidence.insert("tool", "compute-sanitizer");
@@ -228,7 +244,10 @@ impl SanitizerLook {
             })
         };
         report.evidence.insert("checks", self.outcomes.iter().map(brief).collect::<Vec<Value>>());
-        let findings: Vec<Value> = self.findings().take(SHOWN).map(said).collect();
+        let mut findings: Vec<Value> = self.findings().take(SHOWN).map(|own| json!(own)).collect();
+        // What is known of them: evidence has no place for reasons why something is not.
+        let fields = findings.iter_mut().filter_map(Value::as_object_mut);
+        fields.for_each(|fields| fields.retain(|_, field| !field.is_null()));
         if !findings.is_empty() {
             report.evidence.insert("findings", findings);
         }
@@ -238,15 +257,6 @@ impl SanitizerLook {
         }
         report
     }
-}
-
-/// What is known of a finding; evidence has no place for reasons why something is not.
-fn said(finding: &SanitizerFinding) -> Value {
-    let mut value = json!(finding);
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, field| !field.is_null());
-    }
-    value
 }
 
 pub fn unlooked(why: &ToolFailure) -> GateReport {
@@ -261,59 +271,73 @@ pub fn unlooked(why: &ToolFailure) -> GateReport {
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::verdict::VerdictKind;
+
     use super::*;
+
+    use GateState::{Fail, NotRun, Pass};
 
     fn outcome(state: GateState) -> SanitizerOutcome {
         let none = ToolFailure::new(ToolState::Missing, "it is not there");
         let not_run = SanitizerOutcome::not_run(SanitizerCheck::Racecheck, none);
-        let failure = not_run.failure.clone().filter(|_| state == GateState::NotRun);
-        SanitizerOutcome { state, failure, ..not_run }
+        let failure = not_run.failure.clone().filter(|_| state == NotRun);
+        let found =
+            SanitizerFinding { tool: "racecheck".into(), ..SanitizerFinding::of_worker("", "a race") };
+        let findings = if state == Fail { vec![found] } else { Vec::new() };
+        SanitizerOutcome { state, failure, findings, launches: 3, ..not_run }
+    }
+
+    #[test]
+    fn no_answer_is_never_a_pass_and_the_twin_refuses_and_never_vouches() {
+        let fault = Verdict::new(VerdictKind::OobRead, "behind `s`");
+        let (clean, silent) = (TwinAnswer::Clean { cases: 3 }, TwinAnswer::Silent("why".into()));
+        let twins = [None, Some(clean), Some(silent), Some(TwinAnswer::Fault(Box::new(fault)))];
+        let tools: [&[GateState]; 5] = [&[], &[NotRun], &[Pass, NotRun], &[Pass, Pass], &[NotRun, Fail]];
+        let rows = tools.iter().flat_map(|states| twins.iter().map(move |twin| (states, twin)));
+        let told = rows.map(|(states, twin)| {
+            let outcomes = states.iter().copied().map(outcome).collect();
+            let look = SanitizerLook { outcomes, ..SanitizerLook::default() }.beside(twin.clone());
+            let report = look.report();
+            assert_eq!((report.gate, report.state), (Gate::Sanitize, look.state()));
+            let twin = twin.as_ref().map(TwinAnswer::said);
+            assert_eq!(report.evidence.get(TwinAnswer::NAME).and_then(Value::as_str), twin.as_deref());
+            let verdict = look.verdict().map(|verdict| verdict.label());
+            let (state, cases, message) = (report.state, report.cases, report.message);
+            format!("{states:?} {twin:?}\n  {state:?} of {cases}: {message} {verdict:?}")
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
     }
 
     #[test]
     fn what_is_found_without_the_tool_fails_and_finding_nothing_is_no_pass() {
         let stand_in = StandIn { name: "guard_pages", ran: true, message: String::new() };
-        let mut look = SanitizerLook {
-            outcomes: vec![outcome(GateState::NotRun)],
-            stand_ins: vec![stand_in],
-            ..SanitizerLook::default()
-        };
-        assert_eq!((look.report().state, look.verdict()), (GateState::NotRun, None));
-        assert_eq!(look.report().evidence.get("stand_ins"), Some(&json!(["guard_pages"])));
-        look.stand_ins[0].ran = false;
-        assert!(look.report().message.contains("gave no answer") && look.state() == GateState::NotRun);
-        look.own.push(SanitizerFinding::of_worker("oob_write", "behind y"));
-        assert_eq!((look.report().state, look.state()), (GateState::Fail, GateState::Fail));
-        assert_eq!(look.verdict().unwrap().label(), "oob_write");
-    }
-
-    #[test]
-    fn the_report_keeps_tool_version_and_checks() {
-        let look = SanitizerLook {
-            version: Some("2025.3.1".into()),
-            outcomes: vec![outcome(GateState::Pass)],
-            ..SanitizerLook::default()
-        };
+        let (outcomes, version) = (vec![outcome(NotRun), outcome(Pass)], Some("2025.3.1".into()));
+        let stand_ins = vec![stand_in];
+        let mut look = SanitizerLook { outcomes, stand_ins, version, ..SanitizerLook::default() };
         let report = look.report();
-        assert_eq!(
-            (report.state, report.evidence.get("version")),
-            (GateState::Pass, Some(&json!("2025.3.1")))
-        );
-        assert_eq!(report.evidence.get("checks").unwrap()[0]["state"], "pass");
-        assert_eq!(report.evidence.get("findings"), None);
+        assert_eq!((report.state, look.verdict()), (NotRun, None));
+        let evidence = |name: &str| report.evidence.get(name).cloned();
+        assert_eq!(evidence("stand_ins"), Some(json!(["guard_pages"])));
+        assert_eq!((evidence("version"), evidence("findings")), (Some(json!("2025.3.1")), None));
+        assert_eq!(evidence("checks").unwrap()[1]["state"], "pass");
+        look.stand_ins[0].ran = false;
+        assert!(look.report().message.contains("gave no answer") && look.state() == NotRun);
+        look.own.push(SanitizerFinding::of_worker("oob_write", "behind y"));
+        assert_eq!((look.report().state, look.state()), (Fail, Fail));
+        assert_eq!(look.verdict().unwrap().label(), "oob_write");
     }
 
     #[test]
     fn races_over_flags_wait_for_the_host_devices_word() {
         let raced = |twin| {
-            let outcome = SanitizerOutcome { has_flags: true, errors: 2, ..outcome(GateState::Fail) };
+            let outcome = SanitizerOutcome { has_flags: true, errors: 2, ..outcome(Fail) };
             SanitizerLook { outcomes: vec![outcome], ..SanitizerLook::default() }.beside(twin).state()
         };
-        assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), GateState::Pass);
-        assert_eq!(raced(Some(TwinAnswer::Late)), GateState::NotRun, "it may know that they are none");
-        assert_eq!(raced(None), GateState::Fail, "nobody was asked");
-        assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), GateState::Fail);
-        let fault = Verdict::new(evo_protocol::verdict::VerdictKind::Nondeterministic, "a race");
-        assert_eq!(raced(Some(TwinAnswer::Fault(Box::new(fault)))), GateState::Fail);
+        assert_eq!(raced(Some(TwinAnswer::Clean { cases: 3 })), Pass);
+        assert_eq!(raced(Some(TwinAnswer::Late)), NotRun, "it may know that they are none");
+        assert_eq!(raced(None), Fail, "nobody was asked");
+        assert_eq!(raced(Some(TwinAnswer::Silent("why".into()))), Fail);
+        let fault = Verdict::new(VerdictKind::Nondeterministic, "a race");
+        assert_eq!(raced(Some(TwinAnswer::Fault(Box::new(fault)))), Fail);
     }
 }

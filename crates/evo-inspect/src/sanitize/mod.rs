@@ -11,12 +11,12 @@ mod outcome;
 mod records;
 mod run;
 
-pub use evo_protocol::sanitizer::SanitizerCheck;
+pub use evo_protocol::verdict::SanitizerCheck;
 
 pub use arguments::sanitizer_command;
 pub use finding::SanitizerFinding;
 pub use log::{SanitizerLog, read_log};
 pub use look::{LookOrder, SanitizerLook, StandIn, look, not_on_host, unlooked};
-pub use outcome::{SanitizerEvidence, SanitizerOutcome, sanitizer_report, sanitizer_verdict, worker_verdict};
+pub use outcome::{SanitizerEvidence, SanitizerOutcome};
 pub use records::{RecordList, SanitizerRecord, read_records};
 pub use run::{run_check, run_without, shapes};

@@ -12,7 +12,7 @@ use super::log::read_log;
 use super::outcome::{SanitizerEvidence, SanitizerOutcome, kernel_error};
 use super::records::{BYTES_MAX, RecordList, read_records};
 use crate::tool::{FoundTool, ToolFailure, ToolState, run_under};
-use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::verdict::SanitizerCheck;
 use evo_supervise::job::Job;
 use evo_supervise::lane::LaneError;
 use evo_supervise::solo::{SoloOrder, run_solo};
@@ -49,7 +49,10 @@ pub fn run_check(
         Err(failure) => return SanitizerOutcome::not_run(check, failure),
     };
     let expected: Vec<u64> = order.plans.iter().map(|plan| plan.launches.len() as u64).collect();
-    let strong_lines = strong_in_all(&binaries(order.job));
+    let paths = order.job.candidate.builds.iter().map(|build| build.binary.path.as_deref());
+    // A file that cannot be read has no notes.
+    let binaries = paths.map(|path| path.and_then(|path| fs::read(path).ok()).unwrap_or_default());
+    let strong_lines = strong_in_all(&binaries.collect::<Vec<_>>());
     let evidence = SanitizerEvidence {
         check,
         entries: &entries,
@@ -68,12 +71,6 @@ pub fn run_check(
     let outcome = evidence.outcome();
     let notes = left_out.chain(notes).chain(outcome.notes.iter().cloned());
     SanitizerOutcome { notes: notes.collect(), elapsed: run.elapsed, ..outcome }
-}
-
-/// A file that cannot be read has no notes.
-fn binaries(job: &Job) -> Vec<Vec<u8>> {
-    let paths = job.candidate.builds.iter().map(|build| build.binary.path.as_deref());
-    paths.map(|path| path.and_then(|path| fs::read(path).ok()).unwrap_or_default()).collect()
 }
 
 /// On a device whose own checks stand in; what its worker says against the kernel.

@@ -15,6 +15,7 @@ use super::kind::ToolKind;
 use super::run::{ToolFailure, ToolState};
 use evo_compile::locate::{python_sites, usual_toolkits};
 use evo_compile::toolbox::Toolbox;
+use evo_space::text::quoted;
 
 #[derive(Clone, Debug, Default)]
 pub struct ToolPlaces {
@@ -119,7 +120,7 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
 fn listed(folders: &[String]) -> String {
     const SHOWN: usize = 8;
     let more = folders.len().saturating_sub(SHOWN);
-    let shown = folders.iter().take(SHOWN).map(|folder| format!("`{folder}`")).collect::<Vec<_>>().join(", ");
+    let shown = quoted(folders.iter().take(SHOWN));
     match (folders.is_empty(), more) {
         (true, _) => "no folder".to_string(),
         (false, 0) => shown,

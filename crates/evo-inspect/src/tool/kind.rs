@@ -143,19 +143,17 @@ mod tests {
 
     #[test]
     fn versions_are_read_from_what_tools_print() {
-        let read = |text: &str| ToolVersion::first_in(text).map(|version| version.to_string());
         let sanitizer = "NVIDIA (R) Compute Sanitizer\nCopyright (c) 2020-2026 NVIDIA Corporation\n\
                          Version 2026.4.0.0 (build 39022338) (public-release)\n";
-        assert_eq!(read(sanitizer).as_deref(), Some("2026.4.0.0"));
         let nvcc =
             "Cuda compilation tools, release 13.0, V13.0.88\nBuild cuda_13.0.r13.0/compiler.36424714_0\n";
-        assert_eq!(read(nvcc).as_deref(), Some("13.0"));
-        assert_eq!(read("git version 2.43.0-rc1").as_deref(), Some("2.43.0"));
-        assert_eq!(read("Python 3.12.3+\n").as_deref(), Some("3.12.3"));
-        assert_eq!(read("1.11.1\n").as_deref(), Some("1.11.1"));
-        for nothing in ["", "no numbers", "2024", "1.", "99999999999.1", "\u{fc}.1"] {
-            assert_eq!(read(nothing), None, "{nothing:?}");
-        }
+        let plain = ["git version 2.43.0-rc1", "Python 3.12.3+\n", "1.11.1\n"];
+        let nothing = ["", "no numbers", "2024", "1.", "99999999999.1", "\u{fc}.1"];
+        let told = [sanitizer, nvcc].into_iter().chain(plain).chain(nothing).map(|text| {
+            let version = ToolVersion::first_in(text).map(|version| version.to_string());
+            format!("{text:?}: {version:?}")
+        });
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"));
         assert!(ToolVersion::of(&[2025, 10]) > ToolVersion::of(&[2025, 9, 3]));
     }
 }

@@ -3,15 +3,13 @@
 //! Whatever goes wrong is a [`ToolFailure`]; a tool that did not do its work never counts as having done it.
 
 mod find;
-mod git;
 mod kind;
 mod permission;
 mod probe;
 mod run;
 
 pub use find::{ToolPlaces, find, is_program};
-pub use git::{GIT_PATIENCE, GitState, git_state};
 pub use kind::{FoundTool, ToolKind, ToolVersion};
 pub use permission::{PERMISSION_HINT, profiling_permission};
-pub use probe::{SurveyedTool, locate, probe, survey};
+pub use probe::{GIT_PATIENCE, GitState, SurveyedTool, git_state, locate, probe, survey};
 pub use run::{ToolArguments, ToolFailure, ToolState, quoted_end, run_tool, run_under};

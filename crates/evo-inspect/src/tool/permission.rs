@@ -57,18 +57,22 @@ mod tests {
     #[test]
     fn the_driver_and_the_rights_of_the_process_decide() {
         let (open, closed) = ("A: 1\nRmProfilingAdminOnly: 0\n", "RmProfilingAdminOnly: 1\n");
-        for (parameters, capabilities, driver, expected) in [
-            (None, u64::MAX, "580.1", None),
-            (Some("A: 1\n"), 0, "580.1", None),
-            (Some(open), 0, "535.1", Some(true)),
-            (Some(closed), 0, "580.1", Some(false)),
-            (Some(closed), 1 << CAP_SYS_ADMIN, "535.1", Some(true)),
-            (Some(closed), 1 << CAP_PERFMON, "580.126.09", Some(true)),
-            (Some(closed), 1 << CAP_PERFMON, "550.54.15", Some(false)),
-        ] {
-            let found = judged(parameters, Some(capabilities), Some(driver));
-            assert_eq!(found.0, expected, "{parameters:?} {driver}: {}", found.1);
-        }
+        let told = [
+            (None, u64::MAX, "580.1"),
+            (Some("A: 1\n"), 0, "580.1"),
+            (Some(open), 0, "535.1"),
+            (Some(closed), 0, "580.1"),
+            (Some(closed), 1 << CAP_SYS_ADMIN, "535.1"),
+            (Some(closed), 1 << CAP_PERFMON, "580.126.09"),
+            (Some(closed), 1 << CAP_PERFMON, "550.54.15"),
+        ]
+        .map(|(parameters, rights, driver)| {
+            format!(
+                "{parameters:?} {rights:#x} {driver}: {:?}",
+                judged(parameters, Some(rights), Some(driver))
+            )
+        });
+        insta::assert_snapshot!(told.join("\n"));
         assert_eq!(effective("Name:\tevo\nCapEff:\t000001ffffffffff\n"), Some(0x1ff_ffff_ffff));
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::find::{ToolPlaces, find};
 use super::kind::{FoundTool, ToolKind, ToolVersion};
-use super::run::{ToolFailure, ToolState, last_words, options_in, run_plainly};
+use super::run::{ToolArguments, ToolFailure, ToolState, last_words, options_in, run_plainly, run_tool};
 
 /// How long a tool may take to say what it is. Profilers unpack themselves at their first start.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -127,6 +127,34 @@ fn packages(python: &FoundTool) -> Vec<String> {
     ended.map(|ended| ended.stdout.text().lines().map(str::to_string).collect()).unwrap_or_default()
 }
 
+/// A large working tree takes git seconds.
+pub const GIT_PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitState {
+    pub commit: Option<String>,
+    pub is_dirty: Option<bool>,
+}
+
+/// What git says of the folder that evo runs in. It is only asked, and told not to take locks. `patience` is for each of two
+/// questions.
+pub fn git_state(folder: &Path, places: &ToolPlaces, patience: Duration) -> GitState {
+    let Ok(git) = locate(ToolKind::Git, None, places) else { return GitState::default() };
+    let commit = git_said(&git, folder, patience, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());
+    let changes = commit.as_ref().and_then(|_| {
+        // Without this option `status` may write the index.
+        let status = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"];
+        git_said(&git, folder, patience, &status)
+    });
+    GitState { commit, is_dirty: changes.map(|text| !text.trim().is_empty()) }
+}
+
+fn git_said(git: &FoundTool, folder: &Path, patience: Duration, words: &[&str]) -> Option<String> {
+    let arguments = ToolArguments::default().plain(words.iter().copied());
+    let run = run_tool(git, &arguments, folder, patience).ok()?;
+    run.succeeded().then(|| run.stdout.text())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +196,13 @@ mod tests {
         for tool in &found {
             assert_eq!((tool.state, &tool.version), (ToolState::Missing, &None), "{tool:?}");
             assert!(tool.reason.is_some() && tool.hint.is_some(), "{tool:?}");
+        }
+    }
+    #[test]
+    fn a_folder_outside_of_any_tree_has_no_state() {
+        let folder = tempfile::tempdir().unwrap();
+        for places in [ToolPlaces::of_environment(), ToolPlaces::default()] {
+            assert_eq!(git_state(folder.path(), &places, GIT_PATIENCE), GitState::default());
         }
     }
 }

@@ -117,34 +117,31 @@ impl ToolArguments {
     }
 
     #[must_use]
-    pub fn plain<W: Into<OsString>>(mut self, words: impl IntoIterator<Item = W>) -> ToolArguments {
+    pub fn plain(mut self, words: impl IntoIterator<Item: Into<OsString>>) -> ToolArguments {
         self.words.extend(words.into_iter().map(Into::into));
         self
     }
 
     #[must_use]
-    pub fn preferred<W: Into<OsString>>(
-        mut self,
-        option: &str,
-        values: impl IntoIterator<Item = W>,
-    ) -> ToolArguments {
-        if self.known.contains(option) {
-            return self.plain([option]).plain(values);
-        }
-        self.left_out.push(option.to_string());
-        self
+    pub fn preferred(self, option: &str, values: impl IntoIterator<Item: Into<OsString>>) -> ToolArguments {
+        self.if_known(option, values, |own| &mut own.left_out)
     }
 
     #[must_use]
-    pub fn demanded<W: Into<OsString>>(
+    pub fn demanded(self, option: &str, values: impl IntoIterator<Item: Into<OsString>>) -> ToolArguments {
+        self.if_known(option, values, |own| &mut own.lacking)
+    }
+
+    fn if_known(
         mut self,
         option: &str,
-        values: impl IntoIterator<Item = W>,
+        values: impl IntoIterator<Item: Into<OsString>>,
+        otherwise: fn(&mut ToolArguments) -> &mut Vec<String>,
     ) -> ToolArguments {
         if self.known.contains(option) {
             return self.plain([option]).plain(values);
         }
-        self.lacking.push(option.to_string());
+        otherwise(&mut self).push(option.to_string());
         self
     }
 

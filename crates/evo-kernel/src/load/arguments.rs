@@ -4,9 +4,8 @@
 //! layout that it describes.
 
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{Fill, Role};
+use evo_protocol::plan::{ComparedForm, Fill, Role};
 use evo_protocol::tensor_map::{OutsideFill, RANK_MAX, Swizzle};
-use evo_protocol::view::ComparedForm;
 use evo_space::document::{Data, Node, suggestion};
 use evo_space::expr::Expr;
 use evo_space::value::Value;

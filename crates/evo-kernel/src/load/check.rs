@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use evo_protocol::sanitizer::SanitizerCheck;
+use evo_protocol::verdict::SanitizerCheck;
 use evo_protocol::worker::{CommandReference, SpecialValues, TaskTolerance};
 use evo_space::document::{Data, suggestion};
 use evo_space::expr::Expr;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::binary::Specialization;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::specialization::Specialization;
 use evo_space::genome::Configuration;
 use evo_space::value::Value;
 

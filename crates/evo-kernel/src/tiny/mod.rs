@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use evo_protocol::binary::Specialization;
 use evo_protocol::plan::ProblemPlan;
-use evo_protocol::specialization::Specialization;
 use evo_protocol::verdict::Verdict;
 use evo_space::expr::Expr;
 use evo_space::genome::Configuration;

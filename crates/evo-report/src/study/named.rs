@@ -14,12 +14,12 @@ use evo_space::genome::{Configuration, ContentHash};
 use thiserror::Error;
 
 use super::studies::{StudyFolder, readable, studies};
-use evo_journal::champions::output_folder;
 use evo_journal::error::JournalError;
+use evo_journal::ladder::output_folder;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::reader::{self, JOURNAL};
 use evo_journal::record::{JournalRecord, StudyHeader};
-use evo_journal::{champion, leaderboard, leaderboard_file};
+use evo_journal::{leaderboard, leaderboard_file};
 
 #[derive(Clone, Copy, Debug)]
 pub struct StudySearch<'a> {
@@ -171,7 +171,7 @@ impl StudySearch<'_> {
         let study = self.newest()?;
         let (mut newest, mut history) = (None, Vec::<ChampionChange>::new());
         for (_, section) in leaderboard::sections(&study.records) {
-            let change = champion::change(&section, None);
+            let change = leaderboard::change(&section, None);
             if history.last().is_none_or(|last| last.configuration != change.configuration) {
                 history.push(change);
             }

@@ -11,10 +11,9 @@ use super::folder::{self, FoundStudy, StudyError, StudyRequest, check_writable};
 use crate::{csv, json};
 use evo_journal::budget::CommandClock;
 use evo_journal::error::JournalError;
-use evo_journal::leaderboard_file::write_view;
 use evo_journal::line::{LineWriter, Rejected};
 use evo_journal::own_folder::OwnFolder;
-use evo_journal::reader::{self, JOURNAL};
+use evo_journal::reader::{self, JOURNAL, write_view};
 use evo_journal::record::{Confirmation, JournalRecord, RunEnd, SanitizedVariant, StudyHeader, now};
 use evo_journal::replay::History;
 

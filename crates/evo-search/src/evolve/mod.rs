@@ -14,7 +14,7 @@ mod variation;
 
 use std::sync::Arc;
 
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::Facts;
 use evo_protocol::verdict::VerdictClass;
 use evo_space::Neighborhood;
 use evo_space::genome::Genome;

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use evo_protocol::facts::Facts;
+use evo_protocol::evaluation::Facts;
 use evo_space::genome::Genome;
 use evo_space::sample::seeded;
 use rand::RngExt;

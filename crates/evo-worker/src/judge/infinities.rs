@@ -14,8 +14,7 @@ use std::collections::HashSet;
 use evo_device::device::Comparison;
 use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
-use evo_protocol::plan::{BufferPlan, ProblemPlan};
-use evo_protocol::view::ComparedForm;
+use evo_protocol::plan::{BufferPlan, ComparedForm, ProblemPlan};
 
 use super::element;
 use super::inputs::{self, Family};

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evo_device::device::{Comparison, GuardDamage};
 use evo_protocol::check::{CheckSet, GateCheck};
-use evo_protocol::plan::BufferPlan;
+use evo_protocol::plan::{BufferPlan, ComparedForm};
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
-use evo_protocol::view::ComparedForm;
 use serde_json::{Value, json};
 
 use super::case::Case;
