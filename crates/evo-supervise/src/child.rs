@@ -94,9 +94,9 @@ pub fn in_words(death: &Death) -> String {
     let what = match how {
         DeathHow::Exit(status) if status.signal().is_some() => format!("the worker was {how}"),
         DeathHow::Exit(_) => format!("the worker {how}"),
-        DeathHow::Protocol { .. } => format!("the worker broke the protocol: {how}"),
-        DeathHow::Cut { .. } => format!("the worker is cut off: {how}"),
-        DeathHow::Deadline { .. } | DeathHow::Missing { .. } | DeathHow::Fault { .. } => how.to_string(),
+        DeathHow::Protocol(_) => format!("the worker broke the protocol: {how}"),
+        DeathHow::Cut(_) => format!("the worker is cut off: {how}"),
+        DeathHow::Deadline { .. } | DeathHow::Missing(_) | DeathHow::Fault { .. } => how.to_string(),
     };
     match death.phase {
         Some(phase) if death.place.is_empty() => format!("{what} (phase {phase:?})"),
@@ -281,7 +281,7 @@ impl DeviceWorker {
         let Ok(bytes) = std::fs::read(path) else {
             // The worker waits for nothing else and would only run into the limit for loading.
             let what = format!("the compiled variant `{hash}` is gone from the cache");
-            return Err(self.conversation.die(DeathHow::Missing { what }));
+            return Err(self.conversation.die(DeathHow::Missing(what)));
         };
         let packed = self.leased.then(|| packed(&bytes)).transpose().ok().flatten();
         let gzip = packed.is_some();

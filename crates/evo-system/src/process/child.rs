@@ -450,9 +450,4 @@ mod tests {
         deaf.interrupt();
         assert_eq!(deaf.end(Duration::from_millis(500)), None);
     }
-
-    #[test]
-    fn a_line_without_an_end_is_given_up() {
-        assert_eq!(next(&mut sh("yes | tr -d '\\n'")), Incoming::Overlong);
-    }
 }
