@@ -55,23 +55,14 @@ fn needs_of(resources: &[EntryResources], launch: &LaunchPlan) -> Option<BlockNe
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn plan(launches: &[(&str, i64, i64)]) -> ProblemPlan {
-        let launch = |(entry, threads, shared_bytes): &(&str, i64, i64)| LaunchPlan {
-            entry: entry.to_string(),
-            grid: [1; 3],
-            block: [*threads, 1, 1],
-            shared_bytes: *shared_bytes,
-            ..LaunchPlan::default()
+        let launch = |(entry, threads, shared_bytes): &(&str, i64, i64)| {
+            let (entry, block, shared_bytes) = (entry.to_string(), [*threads, 1, 1], *shared_bytes);
+            LaunchPlan { entry, block, shared_bytes, ..LaunchPlan::default() }
         };
-        ProblemPlan {
-            name: "p".into(),
-            weight: 1.0,
-            launches: launches.iter().map(launch).collect(),
-            ..ProblemPlan::default()
-        }
+        ProblemPlan { launches: launches.iter().map(launch).collect(), ..ProblemPlan::default() }
     }
 
     fn entry(name: &str, registers: u32, fixed: u64, spilled: Option<u64>) -> EntryResources {

@@ -7,17 +7,7 @@ use evo_protocol::verdict::{Verdict, VerdictKind};
 use evo_space::diagnostic::nearest;
 
 /// Names without their dashes; a value follows `=`, or stands in the next word.
-const NAMES: &str = "\
-    gpu-architecture arch device-c dc device-w dw relocatable-device-code rdc extensible-whole-program ewp \
-    device-debug G generate-line-info lineinfo dopt dlto Ofast-compile Ofc ptxas-options Xptxas maxrregcount \
-    ftz prec-sqrt prec-div fmad fassociative-math use_fast_math extra-device-vectorization \
-    modify-stack-limit dlink-time-opt gen-opt-lto optix-ir jump-table-density device-stack-protector \
-    no-cache frandom-seed define-macro D undefine-macro U include-path I pre-include include \
-    no-source-include std builtin-move-forward builtin-initializer-list disable-warnings w Werror restrict \
-    device-as-default-execution-space default-device device-int128 device-float128 optimization-info \
-    opt-info display-error-number err-no no-display-error-number diag-error diag-suppress diag-warn \
-    brief-diagnostics brief-diag version-ident dQ minimal time split-compile fdevice-syntax-only \
-    fdevice-time-trace pch create-pch use-pch pch-dir pch-verbose pch-messages instantiate-templates-in-pch";
+const NAMES: &str = include_str!("known_options.txt");
 
 /// Names whose value may follow without `=`: `-DN=4`, `-Iinc`.
 const JOINED: &[&str] = &["D", "U", "I"];
@@ -26,7 +16,7 @@ pub(crate) fn refusal(options: &[String]) -> Option<Box<Verdict>> {
     let unknown = options.iter().find(|option| !is_known(option))?;
     let name = name_of(unknown).unwrap_or_default();
     // One letter is near to half of the list.
-    let near = nearest(name, NAMES.split(' ').filter(|own| own.len() > 2));
+    let near = nearest(name, NAMES.split_whitespace().filter(|own| own.len() > 2));
     let advice = near.map_or(String::new(), |near| {
         let dashes = unknown.len() - unknown.trim_start_matches('-').len();
         format!(": did you mean `{}{near}`?", &unknown[..dashes])
@@ -43,7 +33,7 @@ fn is_known(option: &str) -> bool {
     // A word without dashes is the value of the option before it.
     let Some(name) = name_of(option) else { return true };
     let is_joined = !option.starts_with("--") && JOINED.iter().any(|own| name.starts_with(own));
-    is_joined || NAMES.split(' ').any(|own| own == name)
+    is_joined || NAMES.split_whitespace().any(|own| own == name)
 }
 
 fn name_of(option: &str) -> Option<&str> {

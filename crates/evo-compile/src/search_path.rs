@@ -30,14 +30,15 @@ impl SearchPath {
         path
     }
 
-    pub fn with_options<'a>(&self, options: impl IntoIterator<Item = &'a str>) -> SearchPath {
+    pub fn with_options(&self, options: impl IntoIterator<Item = impl AsRef<str>>) -> SearchPath {
         let mut path = SearchPath::default();
         let mut rest = options.into_iter();
         while let Some(option) = rest.next() {
+            let (option, next) = (option.as_ref(), || rest.next().map(|own| own.as_ref().to_string()));
             if let Some(value) = value_of(option, FORCING_OPTIONS) {
-                path.forced.extend(value.or_else(|| rest.next().map(String::from)));
+                path.forced.extend(value.or_else(next));
             } else if let Some(value) = value_of(option, FOLDER_OPTIONS) {
-                path.folders.extend(value.or_else(|| rest.next().map(String::from)).map(PathBuf::from));
+                path.folders.extend(value.or_else(next).map(PathBuf::from));
             }
         }
         path.folders.extend(self.folders.iter().cloned());
@@ -58,7 +59,7 @@ mod tests {
 
     #[track_caller]
     fn check(options: &[&str], folders: &[&str], forced: &[&str]) {
-        let path = SearchPath::default().with_options(options.iter().copied());
+        let path = SearchPath::default().with_options(options);
         let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
         assert_eq!(
             (path.folders, path.forced),

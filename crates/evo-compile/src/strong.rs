@@ -90,11 +90,7 @@ fn access(line: &str) -> Option<(bool, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
-    use crate::locate::locate;
-    use crate::toolbox::Toolbox;
     use evo_protocol::binary::KernelSource;
 
     const PTX: &str = include_str!("strong.ptx");
@@ -129,22 +125,9 @@ mod tests {
 
     #[test]
     fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
-        let library = match locate(&Toolbox::from_env()) {
-            Ok(library) => library,
-            Err(error) => {
-                // Not `eprintln!`, which a passing test keeps to itself.
-                let _ = writeln!(std::io::stderr(), "skipped: lines of flags: it needs NVRTC: {error}");
-                return;
-            }
-        };
-        let nvrtc = library.load().unwrap();
+        let Some(nvrtc) = crate::nvrtc_for("lines of flags") else { return };
         let lines = |flag: &str| {
-            let text = format!(
-                "extern \"C\" __global__ void spin(float* y) {{ __shared__ {flag} int f; __shared__ float d[64];\n\
-                 if (threadIdx.x == 0) f = 0;\n__syncthreads();\nif (threadIdx.x == 64) {{\n\
-                 d[y[1] > 0] = y[2];\n__threadfence_block();\nf = 1; }}\nif (threadIdx.x == 0) {{\n\
-                 while (!f) {{}}\n__threadfence_block();\ny[0] = d[y[3] > 0]; }} }}\n"
-            );
+            let text = include_str!("strong.cu").replace("FLAG", flag);
             let source = KernelSource::plain("spin.cu", text, ["spin"]);
             let (bytes, _) = nvrtc.compile(&source, "sm_80").unwrap();
             strong_in_all(&[bytes]).into_iter().collect::<Vec<_>>()

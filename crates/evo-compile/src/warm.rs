@@ -10,8 +10,7 @@ use evo_protocol::binary::{CompileOutcome, KernelSource};
 use evo_protocol::verdict::{Verdict, VerdictKind};
 
 use super::error::CompileSetupError;
-use super::farm::CompileFarm;
-use super::options::FarmOptions;
+use super::farm::{CompileFarm, FarmOptions};
 
 /// Sources at once: the one that is waited for, and one that is compiled ahead of its turn.
 const JOBS: usize = 2;
@@ -54,11 +53,7 @@ impl WarmCompiler {
         let _turn = evo_system::lock(&self.turn);
         let (sender, receiver) = mpsc::channel();
         self.farm.submit(source.clone(), move |outcome| drop(sender.send(outcome)));
-        let answer = match limit {
-            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(limit) => receiver.recv_timeout(limit),
-        };
-        answer.unwrap_or_else(|error| {
+        receiver.recv_timeout(limit.unwrap_or(Duration::MAX)).unwrap_or_else(|error| {
             let (kind, message) = match error {
                 RecvTimeoutError::Timeout => {
                     self.farm.cancel();
