@@ -1,8 +1,8 @@
 //! Binaries and refusals by content, shared by all studies and safe between processes.
 //!
 //! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal, answers a
-//! request for certain files, and `manifests/` (module `manifest`) which files a request was met with. No file is
-//! synced, because whatever a power cut tears is noticed by its hash and compiled again.
+//! request for certain files. No file is synced, because whatever a power cut tears is noticed by its hash and compiled
+//! again.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -22,9 +22,9 @@ use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::image::Compiled;
 use super::locate::answer_within;
-use super::search_path::SearchPath;
+use super::search_path::{self, SearchPath};
 use super::toolbox::Toolbox;
-use super::{diagnose, entries, image, includes, known_options};
+use super::{diagnose, entries, image, includes};
 use evo_system::process::{self, CappedLog};
 
 /// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
@@ -232,7 +232,7 @@ impl HostToolchain {
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
-        if let Some(verdict) = known_options::refusal(&source.options) {
+        if let Some(verdict) = search_path::mistyped(&source.options) {
             return Err(verdict);
         }
         let unit = translate::translation_unit(source)?;

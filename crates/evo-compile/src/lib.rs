@@ -13,7 +13,6 @@ pub mod hostcxx;
 pub mod image;
 pub mod includes;
 pub mod instructions;
-mod known_options;
 mod lines;
 pub mod locate;
 pub mod nvrtc;

@@ -20,7 +20,7 @@ use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;
 use crate::machine_name;
 use crate::process::worker_program;
-use crate::supervise::class::DeviceClass;
+use crate::supervise::child::DeviceClass;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, describe};
 
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.

@@ -90,8 +90,9 @@ pub struct Conversation<Q, R> {
     version: u32,
     last_id: u64,
     lease: Option<Lease>,
-    since: Instant,
-    phase: Option<Phase>,
+    /// Limits count from here.
+    pub since: Instant,
+    pub phase: Option<Phase>,
     place: String,
     types: PhantomData<fn(Q) -> R>,
 }
@@ -166,18 +167,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     /// From here on the child is at this, and limits count from now.
     pub fn enter(&mut self, phase: Option<Phase>, place: String) {
         (self.since, self.phase, self.place) = (Instant::now(), phase, place);
-    }
-
-    pub fn restart_limit(&mut self) {
-        self.since = Instant::now();
-    }
-
-    pub fn phase(&self) -> Option<Phase> {
-        self.phase
-    }
-
-    pub fn since(&self) -> Instant {
-        self.since
     }
 
     pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, Death> {
