@@ -52,6 +52,8 @@ impl IncludeScan {
     }
 }
 
+type ReadFile = (ContentHash, Includes);
+
 #[derive(Debug, Default)]
 pub struct FileReader {
     memory: Mutex<HashMap<PathBuf, (Stamp, Arc<ReadFile>)>>,
@@ -70,27 +72,6 @@ impl Stamp {
     fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         now.as_secs() as i64 - self.3[0].max(self.4[0]) > SETTLED.as_secs() as i64
-    }
-}
-
-#[derive(Debug)]
-struct ReadFile {
-    hash: ContentHash,
-    includes: Includes,
-}
-
-impl ReadFile {
-    /// A file that is too long is known by its time stamps, and not by what it includes.
-    fn open(path: &Path, stamp: &Stamp) -> Option<ReadFile> {
-        if stamp.2 > READ_MAX {
-            let includes = Includes { unread: true, ..Includes::default() };
-            return Some(ReadFile { hash: ContentHash::of(format!("{stamp:?}").as_bytes()), includes });
-        }
-        let mut bytes = Vec::new();
-        // The size is that of a moment ago.
-        fs::File::open(path).ok()?.take(READ_MAX).read_to_end(&mut bytes).ok()?;
-        let includes = Includes::of(&String::from_utf8_lossy(&bytes));
-        Some(ReadFile { hash: ContentHash::of(&bytes), includes })
     }
 }
 
@@ -113,7 +94,16 @@ impl FileReader {
         {
             return Some(Arc::clone(file));
         }
-        let file = Arc::new(ReadFile::open(path, &stamp)?);
+        let file = Arc::new(if stamp.2 > READ_MAX {
+            // Known by its time stamps, and not by what it includes.
+            let includes = Includes { unread: true, ..Includes::default() };
+            (ContentHash::of(format!("{stamp:?}").as_bytes()), includes)
+        } else {
+            let mut bytes = Vec::new();
+            // The size is that of a moment ago.
+            fs::File::open(path).ok()?.take(READ_MAX).read_to_end(&mut bytes).ok()?;
+            (ContentHash::of(&bytes), Includes::of(&String::from_utf8_lossy(&bytes)))
+        });
         if stamp.is_settled() {
             memory().insert(path.to_path_buf(), (stamp, Arc::clone(&file)));
         }
@@ -159,9 +149,9 @@ impl FileReader {
         let file = self.read(&path);
         if let Some(file) = &file {
             let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-            queue.push((folder, file.includes.clone()));
+            queue.push((folder, file.1.clone()));
         }
-        files.insert(path, file.map(|file| file.hash.clone()));
+        files.insert(path, file.map(|file| file.0.clone()));
     }
 }
 

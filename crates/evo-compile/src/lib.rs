@@ -1,7 +1,6 @@
 //! Compiling variants in processes that can be killed.
 
 pub mod cache;
-pub mod cache_size;
 pub mod confined;
 pub mod diagnose;
 mod entries;
@@ -17,20 +16,20 @@ mod lines;
 pub mod locate;
 pub mod nvrtc;
 pub mod occupancy;
-mod ptxas_log;
 pub mod search_path;
 mod serve;
 mod standard;
 pub mod strong;
 pub mod toolbox;
-pub mod warm;
 
 pub use error::CompileSetupError;
 pub use evo_device::host::tokens::{CudaTokenKind, tokenize};
-pub use farm::{CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, full_cache, with_constants};
+pub use farm::{
+    CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, WarmCompiler, compile_one, full_cache,
+    own_kernels, with_constants,
+};
 pub use lines::SourceLines;
 pub use serve::run as serve;
-pub use warm::{compile_one, own_kernels};
 
 /// A folder with these files, by name and text.
 #[cfg(test)]

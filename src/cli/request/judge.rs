@@ -31,7 +31,7 @@ use crate::cli::sanitize::sanitize;
 use crate::cli::{
     CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session, words,
 };
-use crate::compile::warm::WarmCompiler;
+use crate::compile::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
