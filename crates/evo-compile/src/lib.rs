@@ -5,7 +5,6 @@ pub mod confined;
 pub mod diagnose;
 mod entries;
 pub mod error;
-pub mod facts;
 pub mod farm;
 mod host_half;
 pub mod hostcxx;
