@@ -321,7 +321,7 @@ impl Lane {
             let times = self.pair(job, job, &problems, NOISE_BLOCKS)?;
             ratios.iter_mut().zip(times).for_each(|(ratios, times)| ratios.push(times.log_ratios));
         }
-        let floors = ratios.into_iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
+        let floors = ratios.iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
         // NaN counts as the largest floor, and `total_cmp` puts it last.
         let largest = floors.max_by(|a, b| a.floor.total_cmp(&b.floor));
         largest.ok_or_else(|| LaneError::Unexpected { found: "no timed problem".into() })

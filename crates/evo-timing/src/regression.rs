@@ -81,7 +81,7 @@ fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
         halves[at % 2].extend(process.iter().copied());
     }
     halves.retain(|half| !half.is_empty());
-    paired::noise_floor(halves, seed).floor
+    paired::noise_floor(&halves, seed).floor
 }
 
 /// Adjusted p-values in the order of the given ones.
