@@ -58,7 +58,17 @@ fn value_of(option: &str, names: &[&str]) -> Option<Option<String>> {
 
 /// The options that NVRTC knows, from its manual (13.0, "Supported Compile Options"); each is accepted by a real NVRTC
 /// 13.0. Names without their dashes; a value follows `=`, or stands in the next word.
-const KNOWN_OPTIONS: &str = include_str!("known_options.txt");
+const KNOWN_OPTIONS: &str = "\
+    gpu-architecture arch device-c dc device-w dw relocatable-device-code rdc extensible-whole-program ewp \
+    device-debug G generate-line-info lineinfo dopt dlto Ofast-compile Ofc ptxas-options Xptxas maxrregcount \
+    ftz prec-sqrt prec-div fmad fassociative-math use_fast_math extra-device-vectorization \
+    modify-stack-limit dlink-time-opt gen-opt-lto optix-ir jump-table-density device-stack-protector \
+    no-cache frandom-seed define-macro D undefine-macro U include-path I pre-include include \
+    no-source-include std builtin-move-forward builtin-initializer-list disable-warnings w Werror restrict \
+    device-as-default-execution-space default-device device-int128 device-float128 optimization-info \
+    opt-info display-error-number err-no no-display-error-number diag-error diag-suppress diag-warn \
+    brief-diagnostics brief-diag version-ident dQ minimal time split-compile fdevice-syntax-only \
+    fdevice-time-trace pch create-pch use-pch pch-dir pch-verbose pch-messages instantiate-templates-in-pch";
 
 /// The host device has no use for most options and leaves them out, but a mistyped one must not pass there and fail on
 /// a GPU.
@@ -66,7 +76,7 @@ pub(crate) fn mistyped(options: &[String]) -> Option<Box<Verdict>> {
     let unknown = options.iter().find(|option| !is_known(option))?;
     let name = name_of(unknown).unwrap_or_default();
     // One letter is near to half of the list.
-    let near = nearest(name, KNOWN_OPTIONS.split_whitespace().filter(|own| own.len() > 2));
+    let near = nearest(name, KNOWN_OPTIONS.split(' ').filter(|own| own.len() > 2));
     let advice = near.map_or(String::new(), |near| {
         let dashes = unknown.len() - unknown.trim_start_matches('-').len();
         format!(": did you mean `{}{near}`?", &unknown[..dashes])
@@ -84,7 +94,7 @@ fn is_known(option: &str) -> bool {
     let Some(name) = name_of(option) else { return true };
     // Values of these may follow without `=`: `-DN=4`, `-Iinc`.
     let is_joined = !option.starts_with("--") && name.starts_with(['D', 'U', 'I']);
-    is_joined || KNOWN_OPTIONS.split_whitespace().any(|own| own == name)
+    is_joined || KNOWN_OPTIONS.split(' ').any(|own| own == name)
 }
 
 fn name_of(option: &str) -> Option<&str> {

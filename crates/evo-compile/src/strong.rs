@@ -127,7 +127,12 @@ mod tests {
     fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
         let Some(nvrtc) = crate::nvrtc_for("lines of flags") else { return };
         let lines = |flag: &str| {
-            let text = include_str!("strong.cu").replace("FLAG", flag);
+            let text = format!(
+                "extern \"C\" __global__ void spin(float* y) {{ __shared__ {flag} int f; __shared__ float d[64];\n\
+                 if (threadIdx.x == 0) f = 0;\n__syncthreads();\nif (threadIdx.x == 64) {{\n\
+                 d[y[1] > 0] = y[2];\n__threadfence_block();\nf = 1; }}\nif (threadIdx.x == 0) {{\n\
+                 while (!f) {{}}\n__threadfence_block();\ny[0] = d[y[3] > 0]; }} }}\n"
+            );
             let source = KernelSource::plain("spin.cu", text, ["spin"]);
             let (bytes, _) = nvrtc.compile(&source, "sm_80").unwrap();
             strong_in_all(&[bytes]).into_iter().collect::<Vec<_>>()

@@ -32,3 +32,11 @@ pub fn open_beneath(folder: impl AsFd, path: &str, flags: OFlags) -> Result<Opti
         opened => opened.map(Some),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn this_machine_has_a_name_of_one_line() {
+        assert!(!super::machine_name().contains('\n'));
+    }
+}

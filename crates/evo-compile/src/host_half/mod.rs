@@ -121,7 +121,7 @@ impl DeviceHalf<'_> {
 }
 
 fn is_host_header(name: &str) -> bool {
-    OF_HOSTS.split_whitespace().any(|own| own == name)
+    OF_HOSTS.split(' ').any(|own| own == name)
 }
 
 /// Writes blanks, but for ends of lines and directives.

@@ -431,6 +431,8 @@ mod tests {
         );
         assert_eq!(child.end(PATIENT).and_then(|status| status.code()), Some(3));
         assert_eq!(child.log().text(), "said\n");
+        // A line without an end is given up.
+        assert_eq!(next(&mut sh("yes | tr -d '\\n'")), Incoming::Overlong);
     }
 
     #[test]
