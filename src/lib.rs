@@ -24,6 +24,6 @@ pub use evo_journal::{self as journal, budget};
 pub use evo_kernel as kernel;
 pub use evo_report::{self as report, event, study};
 pub use evo_supervise as supervise;
-pub use evo_system::{machine, process, regular};
+pub use evo_system::{machine_name, process, regular};
 pub use evo_timing as timing;
 pub use evo_worker as worker;

@@ -120,7 +120,7 @@ fn noise_floor(cells: &[(&Implementation, &BenchCell)], context: &FigureContext<
     let echoed =
         series.filter(|series| !series.echoes_ns.is_empty()).max_by_key(|own| own.echoes_ns.len())?;
     let ratios = log_ratios(&echoed.echoes_ns, &echoed.medians_ns);
-    Some(paired::noise_floor(vec![ratios], context.seed).floor).filter(|floor| floor.is_finite())
+    Some(paired::noise_floor(&[ratios], context.seed).floor).filter(|floor| floor.is_finite())
 }
 
 fn log_ratios(times: &[f64], others: &[f64]) -> Vec<f64> {

@@ -9,8 +9,7 @@ use serde::Serialize;
 
 use super::args::CacheArgs;
 use super::{Answer, Call, ExitCode, Result};
-use crate::compile::cache::{self, Cache};
-use crate::compile::cache_size::{self, CacheUsage};
+use crate::compile::cache::{self, Cache, CacheUsage};
 use crate::tool::{ToolPlaces, git_state};
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -24,7 +23,7 @@ pub struct CacheAnswer {
 }
 
 pub fn run(arguments: &CacheArgs, call: &Call) -> Result<Answer> {
-    let bytes_max = cache_size::limit()?;
+    let bytes_max = cache::limit()?;
     let cache = Cache::open(&cache::default_dir())?;
     let removed = if arguments.prune { cache.prune(bytes_max) } else { CacheUsage::default() };
     let CacheUsage { entries, bytes } = cache.usage();

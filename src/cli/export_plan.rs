@@ -471,7 +471,7 @@ fn compiled(
 
 /// The files that the source includes and that are not the compiler's: evo's own, and those beside the space.
 fn headers(source: &PlainSource, rendered: &KernelSource, file: &SpaceFile) -> Result<Vec<(String, String)>> {
-    let search = SearchPath::default().with_options(rendered.options.iter().map(String::as_str));
+    let search = SearchPath::default().with_options(&rendered.options);
     let beside = file.path.parent().map(Path::to_path_buf);
     let folders: Vec<PathBuf> = search.folders.into_iter().chain(beside).collect();
     let mut found: Vec<(String, String)> = Vec::new();

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use evo::compile::facts;
-use evo::compile::occupancy::{BlockNeeds, Multiprocessor};
+use evo::compile::occupancy::{BlockNeeds, Multiprocessor, facts_of};
 use evo::engine::Recipe;
 use evo::engine::recipe::{KernelRecipe, problems_on};
 use evo::journal::reader;
@@ -90,7 +89,7 @@ fn judge(kernel: &str, count: usize) -> Tally {
         let (Some(genome), Some(plan)) = (file.space.genome(&one.configuration), plans(one)) else {
             continue;
         };
-        let facts = facts::facts_of(&one.resources, &plan, ARCH);
+        let facts = facts_of(&one.resources, &plan, ARCH);
         tally.slow += usize::from(objective > 1.5 * fastest);
         if !model.judge(&genome, &facts, best, &mut rng) {
             tally.passed_over += 1;

@@ -1,8 +1,11 @@
 //! Binaries and refusals by content, shared by all studies and safe between processes.
 //!
 //! `objects/` holds files named by the hash of their bytes; `keys/` says which object, or which refusal, answers a
-//! request for certain files, and `manifests/` (module `manifest`) which files a request was met with. No file is
-//! synced, because whatever a power cut tears is noticed by its hash and compiled again.
+//! request for certain files. No file is synced, because whatever a power cut tears is noticed by its hash and compiled
+//! again.
+//!
+//! An entry that is used gets the present as its time of change, at most once an hour, so that the order of times is
+//! the order of use. What was used least recently goes when the cache is too large.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +27,43 @@ use evo_system::scratch::{ScratchFolder, ScratchPlace};
 /// Raised when the layout or the meaning of an entry changes; older entries are then not looked at.
 const VERSION: &str = "v5";
 
-pub(super) const IN_USE: Duration = Duration::from_secs(3600);
+/// Entries of the last hour are never removed: another evo may be about to load them.
+const IN_USE: Duration = Duration::from_secs(3600);
+
+pub const DEFAULT_BYTES: u64 = 10 << 30;
+
+/// Headers that are laid out for a compiler are used by every compilation of a run, which may take a day.
+const HEADERS_IN_USE: Duration = Duration::from_secs(24 * 3600);
+
+/// A run looks at the cache's size only if nobody has for this long.
+const LOOKED_AT: Duration = Duration::from_secs(600);
+
+/// Pruning stops at this share of the limit, in percent, so that the next run need not prune again.
+const PRUNED_PERCENT: u64 = 90;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheUsage {
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+pub fn limit() -> Result<u64, CompileSetupError> {
+    parse_limit(env::var("EVO_CACHE_BYTES").ok().as_deref())
+}
+
+fn parse_limit(value: Option<&str>) -> Result<u64, CompileSetupError> {
+    match value {
+        None | Some("") => Ok(DEFAULT_BYTES),
+        Some(text) => text.parse().map_err(|_| CompileSetupError::CacheLimit { value: text.to_string() }),
+    }
+}
+
+struct Entry {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+    in_use: Duration,
+}
 
 /// `$EVO_CACHE_DIR`, else `$XDG_CACHE_HOME/evo`, else `~/.cache/evo`, else a folder of this user's below the
 /// temporary one. A relative home is ignored: it would be another one in each working folder.
@@ -156,6 +195,69 @@ impl Cache {
         Ok((hash, path))
     }
 
+    pub fn usage(&self) -> CacheUsage {
+        sum(&self.entries())
+    }
+
+    /// What was used least recently goes first; returns what was removed.
+    pub fn prune(&self, limit: u64) -> CacheUsage {
+        let mut entries = self.entries();
+        let mut bytes = sum(&entries).bytes;
+        let mut removed = CacheUsage::default();
+        if bytes <= limit {
+            return removed;
+        }
+        entries.sort_by_key(|entry| entry.used);
+        let wanted = limit / 100 * PRUNED_PERCENT;
+        let now = SystemTime::now();
+        for entry in entries {
+            if bytes <= wanted {
+                break;
+            }
+            let age = now.duration_since(entry.used).unwrap_or_default();
+            if age > entry.in_use && remove(&entry.path) {
+                bytes -= entry.bytes;
+                removed.entries += 1;
+                removed.bytes += entry.bytes;
+            }
+        }
+        removed
+    }
+
+    /// At the start of a run, unless somebody has done so lately.
+    pub fn prune_sometimes(&self, limit: u64) {
+        let stamp = self.folder("pruned");
+        let last = fs::metadata(&stamp).and_then(|found| found.modified());
+        let is_recent = |time: SystemTime| time.elapsed().is_ok_and(|age| age < LOOKED_AT);
+        if last.is_ok_and(is_recent) {
+            return;
+        }
+        // A run goes on even if the cache cannot be made smaller.
+        let _ = fs::write(stamp, b"");
+        self.prune(limit);
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let mut found = Vec::new();
+        for part in ["objects", "keys"] {
+            found.extend(files(&self.folder(part), 2).into_iter().filter_map(|path| entry(path, IN_USE)));
+        }
+        for folder in children(&self.folder("include")) {
+            found.extend(entry(folder, HEADERS_IN_USE));
+        }
+        let above = self.folder("");
+        for path in above.parent().map(children).unwrap_or_default() {
+            // Answers of references, and the folders of older versions of evo.
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_version = name.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+            let is_old = is_version && path.as_path() != above.components().as_path();
+            if is_old || name.ends_with(".expected") {
+                found.extend(entry(path, IN_USE));
+            }
+        }
+        found
+    }
+
     fn object_path(&self, hash: &ContentHash, extension: &str) -> PathBuf {
         self.root.join("objects").join(&hash.as_str()[..2]).join(format!("{hash}.{extension}"))
     }
@@ -168,6 +270,38 @@ impl Cache {
         // Two processes may write the same entry at once. Each renames a whole file, so the last one wins and
         // readers never see a mixture.
         self.place().write(path, bytes)
+    }
+}
+
+fn sum(entries: &[Entry]) -> CacheUsage {
+    CacheUsage { entries: entries.len() as u64, bytes: entries.iter().map(|entry| entry.bytes).sum() }
+}
+
+/// What lies so deep in a folder and above; links are listed and not followed.
+fn files(folder: &Path, depth: u32) -> Vec<PathBuf> {
+    let below = |path: PathBuf| match path.symlink_metadata() {
+        Ok(found) if found.is_dir() && depth > 0 => files(&path, depth - 1),
+        _ => vec![path],
+    };
+    children(folder).into_iter().flat_map(below).collect()
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn entry(path: PathBuf, in_use: Duration) -> Option<Entry> {
+    let found = path.symlink_metadata().ok()?;
+    let used = found.modified().ok()?;
+    let size = |path: PathBuf| path.symlink_metadata().map_or(0, |found| found.len());
+    let all = if found.is_dir() { files(&path, u32::MAX) } else { vec![path.clone()] };
+    Some(Entry { path, bytes: all.into_iter().map(size).sum(), used, in_use })
+}
+
+fn remove(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).is_ok(),
+        _ => fs::remove_file(path).is_ok(),
     }
 }
 
@@ -272,14 +406,6 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_an_error_with_a_hint() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("file"), b"").unwrap();
-        let error = Cache::open(&root.path().join("file/below")).unwrap_err();
-        assert!(error.hint().unwrap().contains("EVO_CACHE_DIR"), "{error}");
-    }
-
-    #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("cache");
@@ -310,5 +436,56 @@ mod tests {
         let error = Cache::open(folder).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("it belongs to user"), "{source}");
+    }
+
+    fn aged(path: &Path, hours: u64) {
+        let time = SystemTime::now() - Duration::from_secs(hours * 3600);
+        fs::File::open(path).unwrap().set_modified(time).unwrap();
+    }
+
+    #[test]
+    fn what_was_used_least_recently_goes_first() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let store = |byte: u8, hours: u64| {
+            let (_, path) = cache.store(&[byte; 1000], "so").unwrap();
+            aged(&path, hours);
+            path
+        };
+        let [oldest, older, old, young] = [store(1, 50), store(2, 40), store(3, 30), store(4, 0)];
+        fs::write(root.path().join("mine"), [0; 5000]).unwrap();
+        assert_eq!(cache.usage(), CacheUsage { entries: 4, bytes: 4000 });
+        assert_eq!(cache.prune(4000), CacheUsage::default());
+        touch(&oldest);
+        assert_eq!(cache.prune(3500), CacheUsage { entries: 1, bytes: 1000 });
+        assert_eq!([&oldest, &older, &old, &young].map(|path| path.exists()), [true, false, true, true]);
+        // What is in use stays even if the cache remains too large, and so do files that are not evo's.
+        cache.prune(0);
+        assert_eq!([&oldest, &old, &young].map(|path| path.exists()), [true, false, true]);
+        assert!(root.path().join("mine").exists());
+    }
+
+    #[test]
+    fn older_versions_are_part_of_the_cache() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let old = root.path().join("v1");
+        fs::create_dir_all(old.join("objects")).unwrap();
+        fs::write(old.join("objects/x.so"), [0; 300]).unwrap();
+        aged(&old, 100);
+        assert_eq!(cache.usage(), CacheUsage { entries: 1, bytes: 300 });
+        cache.prune(100);
+        assert!(!old.exists() && cache.folder("objects").exists());
+    }
+
+    #[test]
+    fn limits_are_bytes() {
+        assert_eq!(parse_limit(None).unwrap(), DEFAULT_BYTES);
+        assert_eq!(parse_limit(Some("")).unwrap(), DEFAULT_BYTES);
+        assert_eq!(parse_limit(Some("123")).unwrap(), 123);
+        for bad in ["10G", "-1", "many"] {
+            let error = parse_limit(Some(bad)).unwrap_err();
+            assert!(error.to_string().contains(bad) && error.hint().is_some(), "{error}");
+        }
     }
 }

@@ -34,7 +34,7 @@ pub fn run<T: Send>(reach: &Reach, work: impl FnOnce() -> T + Send) -> io::Resul
     let fence = fence(reach);
     let confined = move || match fence.and_then(RulesetCreated::restrict_self) {
         // A system without Landlock says no error, or, where something else forbids the call, always one.
-        Err(error) if *IS_SUPPORTED.get_or_init(probe) => Err(io::Error::other(error)),
+        Err(error) if is_supported() => Err(io::Error::other(error)),
         _ => Ok(work()),
     };
     thread::scope(|scope| {
@@ -46,15 +46,11 @@ pub fn run<T: Send>(reach: &Reach, work: impl FnOnce() -> T + Send) -> io::Resul
     })
 }
 
-static IS_SUPPORTED: OnceLock<bool> = OnceLock::new();
-
 pub fn is_supported() -> bool {
-    *IS_SUPPORTED.get_or_init(probe)
-}
-
-fn probe() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
     let confined = || fence(&Reach::default()).and_then(RulesetCreated::restrict_self).is_ok();
-    thread::spawn(move || confined() && std::fs::File::open("/").is_err()).join().unwrap_or(false)
+    let probe = move || confined() && std::fs::File::open("/").is_err();
+    *ANSWER.get_or_init(|| thread::spawn(probe).join().unwrap_or(false))
 }
 
 fn fence(reach: &Reach) -> Result<RulesetCreated, RulesetError> {

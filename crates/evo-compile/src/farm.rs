@@ -6,29 +6,75 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
-use evo_protocol::check::GateCheck;
+use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceKind;
 use evo_protocol::verdict::{Cause, Verdict, VerdictKind};
 use evo_space::genome::ContentHash;
-use evo_system::process::{Death, DeathHow, ProcessGroup};
+use evo_system::process::{
+    self, CappedLog, Conversation, Death, DeathHow, PATIENCE, ProcessGroup, ResourceLimits,
+};
+use evo_system::scratch::ScratchFolder;
 
 use super::cache::Cache;
 use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::includes::FileReader;
-use super::options::FarmOptions;
 use super::search_path::SearchPath;
-use super::serve::{CompileAnswer, CompileOrder};
-use super::starter::{CompileProcess, WorkerStarter, worker_program};
-use super::toolchain::FoundCompiler;
-use super::{cache, cache_size, diagnose, host_half, includes};
+use super::serve::{CompileAnswer, CompileOrder, FoundCompiler, WIRE_VERSION, WorkerSetup};
+use super::toolbox::Toolbox;
+use super::{cache, diagnose, host_half, includes};
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct FarmOptions {
+    pub jobs: usize,
+    pub kind: DeviceKind,
+    pub arch: String,
+    pub deadline: Duration,
+    /// Address-space limit of each worker and of each process it starts, bytes; 0 for none.
+    pub memory_bytes: u64,
+    pub cache: PathBuf,
+    /// Which checks judge a source: all, except in the self-test of the gates.
+    pub checks: CheckSet,
+    pub toolbox: Toolbox,
+}
+
+impl FarmOptions {
+    /// The defaults: a job per core, 120 s, the machine's memory divided by the jobs (2 to 8 GiB each). NVRTC
+    /// compiles a small kernel in 40–70 ms (13.0, sm_90a, 2026), so a variant that needs 120 s would hold up a whole sweep.
+    pub fn new(kind: DeviceKind, arch: &str) -> FarmOptions {
+        let jobs = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let share = memory_total().unwrap_or(8 << 30) / jobs as u64;
+        FarmOptions {
+            jobs,
+            kind,
+            arch: arch.to_string(),
+            deadline: Duration::from_secs(120),
+            memory_bytes: share.clamp(2 << 30, 8 << 30),
+            cache: cache::default_dir(),
+            checks: CheckSet::default(),
+            toolbox: Toolbox::from_env(),
+        }
+    }
+}
+
+fn memory_total() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    // What the kernel calls `kB` are KiB.
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
 
 pub type OnDone = Box<dyn FnOnce(CompileOutcome) + Send>;
 
@@ -78,8 +124,12 @@ impl CompileFarm {
             .map_err(|error| CompileSetupError::cache(&options.cache, error))?;
         let found = FoundCompiler::locate(options.kind, &options.toolbox)?;
         let cache = Cache::open(&options.cache)?;
-        cache.prune_sometimes(cache_size::limit()?);
-        let program = worker_program(&options.toolbox)?;
+        cache.prune_sometimes(cache::limit()?);
+        let program = options.toolbox.program.clone().map_or_else(process::worker_program, Ok);
+        let program = program.map_err(|error| CompileSetupError::Worker {
+            program: "evo".to_string(),
+            reason: format!("cannot tell where this program is: {error}"),
+        })?;
         let starter = WorkerStarter { program, options, found, cache };
         let options = &starter.options;
         let groups: Vec<ProcessGroup> = (0..options.jobs.max(1)).map(|_| ProcessGroup::default()).collect();
@@ -171,7 +221,7 @@ impl CompileFarm {
     /// Differs between compilers, their versions, and the arguments and include folders that `$CXX` and the
     /// environment give a C++ compiler.
     pub fn compiler_hash(&self) -> ContentHash {
-        let own = self.shared.starter.found.identity().map_or("", ContentHash::as_str);
+        let own = self.shared.starter.found.identity();
         ContentHash::of_parts([self.shared.toolchain.as_bytes(), own.as_bytes()])
     }
 }
@@ -220,6 +270,84 @@ impl FarmShared {
     }
 }
 
+/// Longest wait until a worker is set up. The first one on a machine precompiles the host header, and all of them
+/// may start at once on a busy machine.
+const SETUP_DEADLINE: Duration = Duration::from_secs(60);
+
+const ANSWER_MAX: usize = 4 << 20;
+
+struct CompileProcess {
+    conversation: Conversation<CompileOrder, CompileAnswer>,
+    // Removed when the worker is gone.
+    _scratch: ScratchFolder,
+}
+
+impl CompileProcess {
+    /// Waits for `limit`, and for as long as the worker waits for a processor.
+    fn ask(&mut self, order: &CompileOrder, limit: Duration) -> Result<CompileAnswer, Box<Death>> {
+        // The log of a death is about this order alone.
+        self.conversation.clear_log();
+        self.conversation.ask_patiently(order, limit, PATIENCE).map_err(Box::new)
+    }
+}
+
+struct WorkerStarter {
+    program: PathBuf,
+    options: FarmOptions,
+    found: FoundCompiler,
+    cache: Cache,
+}
+
+impl WorkerStarter {
+    /// With the name and the fingerprint of its toolchain. `group` can end the worker from the start.
+    fn start(
+        &self,
+        group: &ProcessGroup,
+    ) -> Result<(CompileProcess, String, ContentHash), CompileSetupError> {
+        let failed = |reason: String| CompileSetupError::Worker {
+            program: self.program.display().to_string(),
+            reason,
+        };
+        let scratch = self.cache.scratch()?;
+        let setup = WorkerSetup {
+            kind: self.options.kind,
+            arch: self.options.arch.clone(),
+            found: self.found.clone(),
+            cache: self.options.cache.clone(),
+            scratch: scratch.path().to_path_buf(),
+            is_confined: self.options.checks.include(GateCheck::IncludePaths),
+        };
+        let mut command = Command::new(&self.program);
+        command.args(["worker", "--compile", self.options.kind.as_str()]);
+        // A thread's own arena takes 64 MiB of addresses at a time, which count towards the limit and are hardly used: a
+        // compiler would run out of memory long before it had used what it may.
+        command.env("MALLOC_ARENA_MAX", "1");
+        let memory_bytes = self.options.memory_bytes;
+        // Compilers yield to the device's lane and to the engine, which are few and must not wait. On the host device kernels
+        // are timed on the compilers' own cores, where a compiler beside a timed thread gets a tenth.
+        let niceness = if self.options.kind == DeviceKind::Host { 10 } else { 5 };
+        process::limit(&mut command, ResourceLimits { memory_bytes, niceness, ..ResourceLimits::default() });
+        let log = CappedLog::new(diagnose::LOG_MAX);
+        let conversation = Conversation::start(command, WIRE_VERSION, group.clone(), log)
+            .map_err(|source| match process::is_exhausted(&source) {
+                true => CompileSetupError::Exhausted { what: "a compile worker".to_string(), source },
+                false => failed(source.to_string()),
+            })?
+            .with_line_max(ANSWER_MAX);
+        let mut process = CompileProcess { conversation, _scratch: scratch };
+        match process.ask(&CompileOrder::Setup(Box::new(setup)), SETUP_DEADLINE) {
+            Ok(CompileAnswer::Ready { toolchain, fingerprint }) => Ok((process, toolchain, fingerprint)),
+            Ok(CompileAnswer::Refused { message, hint }) => Err(CompileSetupError::Refused { message, hint }),
+            Ok(CompileAnswer::Done { .. }) => Err(failed("it answers out of turn".to_string())),
+            Err(death) => Err(failed(match &death.how {
+                DeathHow::Deadline { limit } => format!("not ready within {} s", limit.as_secs()),
+                DeathHow::Exit(status) => format!("{status}: {}", death.log.text().trim()),
+                found => format!("its answer cannot be read: {found}"),
+            })),
+        }
+    }
+}
+
 /// With less than this free on the cache's disk, a failed compilation is blamed on the disk.
 const ROOM_BYTES: u64 = 4 << 20;
 
@@ -245,7 +373,7 @@ impl CompileLane {
 
     fn answer(&mut self, source: KernelSource) -> CompileOutcome {
         self.check_includes(&source)?;
-        let search = self.shared.search.with_options(source.options.iter().map(String::as_str));
+        let search = self.shared.search.with_options(&source.options);
         let merged = host_half::merged(&source.text, &source.file_name, &search.folders);
         let whole = merged.as_ref().map_or(&*source.text, |own| &own.text);
         let half = host_half::device_half(whole, &source.entries, &source.options);
@@ -283,7 +411,7 @@ impl CompileLane {
     fn answer_half(&mut self, source: KernelSource) -> CompileOutcome {
         let shared = Arc::clone(&self.shared);
         let options = &shared.starter.options;
-        let mut search = shared.search.with_options(source.options.iter().map(String::as_str));
+        let mut search = shared.search.with_options(&source.options);
         if options.kind == DeviceKind::Host {
             search.folders.extend(includes::of_system());
         }
@@ -450,10 +578,87 @@ fn harness(message: String) -> Box<Verdict> {
     Box::new(Verdict::new(VerdictKind::HarnessError, message))
 }
 
+/// Sources at once: the one that is waited for, and one that is compiled ahead of its turn.
+const JOBS: usize = 2;
+
+/// A pool for whoever compiles one source after another and waits for each: `compile_one` costs a process start and the
+/// loading of a compiler each time.
+pub struct WarmCompiler {
+    farm: CompileFarm,
+    /// Held by who waits for a source: giving it up cancels all.
+    turn: Mutex<()>,
+}
+
+impl std::fmt::Debug for WarmCompiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WarmCompiler").field("toolchain", &self.farm.toolchain()).finish_non_exhaustive()
+    }
+}
+
+impl WarmCompiler {
+    pub fn start(options: &FarmOptions) -> Result<WarmCompiler, CompileSetupError> {
+        let options = FarmOptions { jobs: options.jobs.clamp(1, JOBS), ..options.clone() };
+        Ok(WarmCompiler { farm: CompileFarm::start(options)?, turn: Mutex::new(()) })
+    }
+
+    /// `limit` comes beside the pool's own.
+    pub fn compile(&self, source: &KernelSource, limit: Option<Duration>) -> CompileOutcome {
+        let first = self.once(source, limit);
+        // What may be the machine's doing is asked once more, in a fresh worker.
+        match first.as_ref().is_err_and(|verdict| verdict.is_trouble() || verdict.is_in_doubt()) {
+            true => self.once(source, limit),
+            false => first,
+        }
+    }
+
+    /// The cache will have the answer then.
+    pub fn compile_ahead(&self, source: &KernelSource) {
+        let _turn = evo_system::lock(&self.turn);
+        self.farm.submit(source.clone(), drop);
+    }
+
+    fn once(&self, source: &KernelSource, limit: Option<Duration>) -> CompileOutcome {
+        let _turn = evo_system::lock(&self.turn);
+        let (sender, receiver) = mpsc::channel();
+        self.farm.submit(source.clone(), move |outcome| drop(sender.send(outcome)));
+        receiver.recv_timeout(limit.unwrap_or(Duration::MAX)).unwrap_or_else(|error| {
+            let (kind, message) = match error {
+                RecvTimeoutError::Timeout => {
+                    self.farm.cancel();
+                    let seconds = limit.unwrap_or_default().as_secs_f64();
+                    let message = format!("the compiler did not finish within {seconds:.1} s");
+                    (VerdictKind::CompileTimeout, message)
+                }
+                RecvTimeoutError::Disconnected => {
+                    (VerdictKind::HarnessError, "the compile farm ended early".to_string())
+                }
+            };
+            Err(Box::new(Verdict::new(kind, message)))
+        })
+    }
+}
+
+pub fn compile_one(options: &FarmOptions, source: KernelSource) -> Result<CompileOutcome, CompileSetupError> {
+    let options = FarmOptions { jobs: 1, ..options.clone() };
+    Ok(WarmCompiler::start(&options)?.compile(&source, None))
+}
+
+/// evo's own kernels (helpers of the CUDA device, built-in references) for a farm's target, kept in its cache.
+pub fn own_kernels(farm: &FarmOptions, source: KernelSource) -> Result<PathBuf, CompileSetupError> {
+    let (cache, toolbox) = (farm.cache.clone(), farm.toolbox.clone());
+    let options = FarmOptions { cache, toolbox, ..FarmOptions::new(farm.kind, &farm.arch) };
+    match compile_one(&options, source)? {
+        Ok(binary) => Ok(binary.path),
+        Err(verdict) => Err(CompileSetupError::Support {
+            arch: farm.arch.clone(),
+            message: format!("{}: {}", verdict.label(), verdict.message),
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::mpsc;
 
     use evo_protocol::binary::Specialization;
 

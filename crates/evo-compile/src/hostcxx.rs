@@ -22,12 +22,10 @@ use super::diagnose::MemoryUse;
 use super::error::CompileSetupError;
 use super::image::Compiled;
 use super::locate::answer_within;
-use super::search_path::SearchPath;
+use super::search_path::{self, SearchPath};
 use super::toolbox::Toolbox;
-use super::{diagnose, entries, image, includes, known_options};
+use super::{diagnose, entries, image, includes};
 use evo_system::process::{self, CappedLog};
-
-const INSTALL_HINT: &str = "install g++ (`apt install g++`) or set CXX";
 
 /// Longest wait for `--version`: generous, because a compiler on a network file system may take seconds to start.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
@@ -90,7 +88,7 @@ pub fn locate(toolbox: &Toolbox) -> Result<HostCompiler, CompileSetupError> {
     }
     let origin = if toolbox.cxx.is_some() { " ($CXX)" } else { "" };
     let tried = candidates.iter().map(|command| format!("{}{origin}", command.join(" "))).collect();
-    Err(CompileSetupError::NoHostCompiler { tried, hint: INSTALL_HINT })
+    Err(CompileSetupError::NoHostCompiler { tried })
 }
 
 fn identity(command: &[String], version: &str, include_folders: &[PathBuf]) -> ContentHash {
@@ -189,8 +187,6 @@ fn program(word: &str) -> Option<PathBuf> {
 pub struct HostToolchain {
     compiler: HostCompiler,
     pub(super) fingerprint: ContentHash,
-    flags: Vec<String>,
-    instrumented_flags: Vec<String>,
     include: PathBuf,
     scratch: PathBuf,
     /// What the compiler may open whatever the source; `None` for everything.
@@ -219,8 +215,6 @@ impl HostToolchain {
         let mut toolchain = HostToolchain {
             compiler: compiler.clone(),
             fingerprint,
-            flags,
-            instrumented_flags,
             include,
             scratch: scratch.to_path_buf(),
             reach: None,
@@ -233,13 +227,12 @@ impl HostToolchain {
             reach.writable.push(toolchain.scratch.clone());
             toolchain.reach = Some(reach);
         }
-        toolchain.precompile("plain", &toolchain.flags);
+        toolchain.precompile("plain", &flags);
         Ok(toolchain)
     }
 
     pub fn compile(&self, source: &KernelSource) -> Result<Compiled, Box<Verdict>> {
-        let start = Instant::now();
-        if let Some(verdict) = known_options::refusal(&source.options) {
+        if let Some(verdict) = search_path::mistyped(&source.options) {
             return Err(verdict);
         }
         let unit = translate::translation_unit(source)?;
@@ -247,12 +240,12 @@ impl HostToolchain {
         // An output left by the source before must not pass for this one's if the compiler writes nothing.
         let _ = fs::remove_file(&output);
         fs::write(&input, unit).map_err(|error| harness("write the translated source", &error))?;
-        let mut flags = &self.flags;
+        let mut flags = translate::flags();
         if source.instrumented {
-            flags = &self.instrumented_flags;
-            self.precompile("instrumented", flags);
+            flags = translate::instrumented_flags(self.compiler.is_gcc());
+            self.precompile("instrumented", &flags);
         }
-        let end = self.build(flags, Some(source), &input, &output);
+        let end = self.build(&flags, Some(source), &input, &output);
         let end = end.map_err(|error| harness("start the C++ compiler", &error))?;
         let text = end.log.text();
         if !end.status.success() {
@@ -266,13 +259,12 @@ impl HostToolchain {
         let entry = |entry: &String| EntryResources { entry: entry.clone(), ..EntryResources::default() };
         let (code_hash, resources) = (image.code_hash, source.entries.iter().map(entry).collect());
         let log = diagnose::warnings(&text, end.log.truncated());
-        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
-        Ok((bytes, Binary { code_hash, resources, log, compile_ms, ..Binary::default() }))
+        Ok((bytes, Binary { code_hash, resources, log, ..Binary::default() }))
     }
 
     fn refusal(&self, source: &KernelSource, end: &CompilerEnd, text: &str, input: &Path) -> Box<Verdict> {
         let search = SearchPath::of_environment(DeviceKind::Host, &Toolbox::from_env());
-        let search = search.with_options(source.options.iter().map(String::as_str));
+        let search = search.with_options(&source.options);
         let unopened = includes::unopened(text, &search.folders).filter(|_| self.reach.is_some());
         if let Some(verdict) = unopened.or_else(|| fenced(text)) {
             return verdict;
@@ -328,7 +320,7 @@ impl HostToolchain {
     fn works(&self) -> bool {
         let (input, output) = (self.scratch.join("probe.cpp"), self.scratch.join("probe.so"));
         let written = fs::write(&input, "int evo_probe;\n");
-        let ended = written.and_then(|()| self.build(&self.flags, None, &input, &output));
+        let ended = written.and_then(|()| self.build(&translate::flags(), None, &input, &output));
         ended.is_ok_and(|end| end.status.success()) && output.exists()
     }
 
@@ -396,8 +388,7 @@ impl HostToolchain {
         let child = match self.reach.clone() {
             Some(mut reach) => {
                 if let Some(source) = source {
-                    let options = source.options.iter().map(String::as_str);
-                    add(&mut reach, SearchPath::default().with_options(options));
+                    add(&mut reach, SearchPath::default().with_options(&source.options));
                     // Compilers quote lines of the file that a source says it is.
                     reach.readable.push(PathBuf::from(&source.file_name));
                 }
@@ -502,35 +493,27 @@ fn harness(doing: &str, error: &io::Error) -> Box<Verdict> {
 mod tests {
     use super::*;
 
-    fn check(version: &str, expected: &str) {
-        let command = vec!["c++".to_string()];
-        let identity = identity(&command, version, &[]);
-        let compiler = HostCompiler { command, version: version.to_string(), identity };
-        assert_eq!(compiler.name(), expected);
-    }
-
     #[test]
     fn versions_are_shortened() {
-        check("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "g++ 12.2.0");
-        check("Debian clang version 14.0.6", "Debian clang version 14.0.6");
+        for (version, name) in [
+            ("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "g++ 12.2.0"),
+            ("Debian clang version 14.0.6", "Debian clang version 14.0.6"),
+        ] {
+            let identity = ContentHash::of(b"");
+            assert_eq!(HostCompiler { command: Vec::new(), version: version.into(), identity }.name(), name);
+        }
     }
 
     #[test]
     fn arguments_version_and_folders_make_another_compiler() {
-        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
-        let of = |command: &str, version: &str, folders: &[&str]| {
-            let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
-            identity(&words(command), version, &folders)
+        let of = |command: &str, version: &str, folders: &[PathBuf]| {
+            identity(&command.split(' ').map(String::from).collect::<Vec<_>>(), version, folders)
         };
         let plain = of("g++", "12\nCopyright", &[]);
         assert_eq!(plain, of("g++", "12\nCopyright", &[]));
-        for other in [
-            of("g++ -DX=1", "12\nCopyright", &[]),
-            of("g++", "12\nother", &[]),
-            of("g++", "12\nCopyright", &["x"]),
-        ] {
-            assert_ne!(plain, other);
-        }
+        assert_ne!(plain, of("g++ -DX=1", "12\nCopyright", &[]));
+        assert_ne!(plain, of("g++", "12\nother", &[]));
+        assert_ne!(plain, of("g++", "12\nCopyright", &["x".into()]));
     }
 
     #[test]

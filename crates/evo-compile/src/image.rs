@@ -11,9 +11,8 @@ use object::elf;
 use object::endian::LittleEndian;
 use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64, FileHeader, SectionHeader, Sym};
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolIndex};
-use thiserror::Error;
 
-pub const VARIANT_HASH_SYMBOL: &str = "evo_variant_hash";
+const VARIANT_HASH_SYMBOL: &str = "evo_variant_hash";
 
 /// Bit of `st_other` that marks a kernel among a cubin's functions.
 const STO_CUDA_ENTRY: u8 = 0x10;
@@ -31,16 +30,6 @@ type Elf<'data> = ElfFile64<'data, LittleEndian>;
 type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Symbol<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 
-#[derive(Debug, Error)]
-#[error("not a readable ELF file: {0}")]
-pub struct ImageError(String);
-
-impl From<object::read::Error> for ImageError {
-    fn from(error: object::read::Error) -> ImageError {
-        ImageError(error.to_string())
-    }
-}
-
 /// What a compiler made of one source: the file's bytes, and what is known of it before it is kept in the cache.
 pub type Compiled = (Vec<u8>, Binary);
 
@@ -51,26 +40,23 @@ pub struct CompiledImage {
     pub kernels: Vec<EntryResources>,
 }
 
-pub fn read(bytes: &[u8]) -> Result<CompiledImage, ImageError> {
-    let file = Elf::parse(bytes)?;
-    let kernels = kernels(&file);
-    let code_hash = code_hash(&file, &kernels, relocations(&file, bytes)?)?;
-    let is_cubin = file.elf_header().e_machine(LittleEndian) == elf::EM_CUDA;
-    Ok(CompiledImage { code_hash, kernels: if is_cubin { kernels } else { Vec::new() } })
+pub fn read(bytes: &[u8]) -> Result<CompiledImage, String> {
+    let image = || -> object::read::Result<CompiledImage> {
+        let file = Elf::parse(bytes)?;
+        let kernels = kernels(&file);
+        let code_hash = code_hash(&file, &kernels, relocations(&file, bytes)?)?;
+        let is_cubin = file.elf_header().e_machine(LittleEndian) == elf::EM_CUDA;
+        Ok(CompiledImage { code_hash, kernels: if is_cubin { kernels } else { Vec::new() } })
+    };
+    image().map_err(|error| format!("not a readable ELF file: {error}"))
 }
 
-/// A kernel's name in the cubin: the same as in the source, or its C++ mangled form. `None` if there is none, or if
-/// overloads make it ambiguous.
-pub fn symbol_of(kernels: &[EntryResources], entry: &str) -> Option<String> {
-    if kernels.iter().any(|kernel| kernel.entry == entry) {
-        return Some(entry.to_string());
-    }
+/// Whether one of the kernels has this name, or its C++ mangled form.
+pub fn has(kernels: &[EntryResources], entry: &str) -> bool {
     let prefix = format!("_Z{}{entry}", entry.len());
-    let mut mangled = kernels.iter().filter(|kernel| kernel.entry.starts_with(&prefix));
-    let only = mangled.next()?;
-    // With two overloads it is not known which one the launch means, and guessing would time the wrong
-    // kernel.
-    mangled.next().is_none().then(|| only.entry.clone())
+    let mangled = kernels.iter().filter(|kernel| kernel.entry.starts_with(&prefix));
+    // With two overloads it is not known which one the launch means, and guessing would time the wrong kernel.
+    mangled.count() == 1 || kernels.iter().any(|kernel| kernel.entry == entry)
 }
 
 pub fn plain_name(symbol: &str) -> &str {
@@ -102,7 +88,7 @@ fn name_of<'data>(section: &Section<'data, '_>) -> &'data str {
 
 /// The places that the loader fills in, each with its symbol: code that calls `erff` differs from code that calls
 /// `tgammaf` in nothing else.
-fn relocations(file: &Elf<'_>, bytes: &[u8]) -> Result<Vec<String>, ImageError> {
+fn relocations(file: &Elf<'_>, bytes: &[u8]) -> object::read::Result<Vec<String>> {
     let endian = LittleEndian;
     let section_at = |index: usize| file.section_by_index(SectionIndex(index)).ok();
     let mut found = Vec::new();
@@ -114,26 +100,17 @@ fn relocations(file: &Elf<'_>, bytes: &[u8]) -> Result<Vec<String>, ImageError> 
         {
             continue;
         }
-        // Place, kind, symbol, addend.
-        let mut entries: Vec<(u64, u32, u32, i64)> = Vec::new();
-        if let Some((list, _)) = header.rel(endian, bytes)? {
-            let entry = |one: &elf::Rel64<LittleEndian>| {
-                (one.r_offset.get(endian), one.r_type(endian).0, one.r_sym(endian), 0)
-            };
-            entries.extend(list.iter().map(entry));
-        }
-        if let Some((list, _)) = header.rela(endian, bytes)? {
-            let entry = |one: &elf::Rela64<LittleEndian>| {
-                let (kind, symbol) = (one.r_type(endian, false).0, one.r_sym(endian, false));
-                (one.r_offset.get(endian), kind, symbol, one.r_addend.get(endian))
-            };
-            entries.extend(list.iter().map(entry));
-        }
+        let plain = header.rel(endian, bytes)?.map_or(&[][..], |(list, _)| list);
+        let with_addends = header.rela(endian, bytes)?.map_or(&[][..], |(list, _)| list);
+        let plain = plain.iter().map(|own| elf::Rela64::from(*own));
+        let entries: Vec<_> = plain.chain(with_addends.iter().copied()).collect();
         if entries.is_empty() {
             continue;
         }
         let symbols = file.elf_section_table().symbol_table_by_index(endian, bytes, header.link(endian))?;
-        for (place, kind, symbol, addend) in entries {
+        for own in entries {
+            let (place, addend) = (own.r_offset.get(endian), own.r_addend.get(endian));
+            let (kind, symbol) = (own.r_type(endian, false).0, own.r_sym(endian, false));
             let to = match symbol {
                 // The loader adds where it puts the file.
                 0 => String::new(),
@@ -157,7 +134,7 @@ fn code_hash(
     file: &Elf<'_>,
     kernels: &[EntryResources],
     relocations: Vec<String>,
-) -> Result<ContentHash, ImageError> {
+) -> object::read::Result<ContentHash> {
     let mut sections: Vec<_> = file.sections().filter(decides).collect();
     // By name, so that the order of sections in the file does not count.
     sections.sort_by_key(name_of);
@@ -249,12 +226,9 @@ mod tests {
 
     #[test]
     fn entries_are_found_under_plain_and_mangled_names() {
-        let kernels = [kernel("bar"), kernel("_Z3fooPK6__halfPfi"), kernel("_Z4foooPf")];
-        assert_eq!(symbol_of(&kernels, "bar").as_deref(), Some("bar"));
-        assert_eq!(symbol_of(&kernels, "foo").as_deref(), Some("_Z3fooPK6__halfPfi"));
-        assert_eq!(symbol_of(&kernels, "fo"), None);
-        let overloads = [kernel("_Z1kPf"), kernel("_Z1kPd")];
-        assert_eq!(symbol_of(&overloads, "k"), None);
+        let kernels = ["bar", "_Z3fooPK6__halfPfi", "_Z4foooPf", "_Z1kPf", "_Z1kPd"].map(kernel);
+        let names = ["bar", "foo", "fo", "k"].map(|name| has(&kernels, name));
+        assert_eq!(names, [true, true, false, false]);
     }
 
     #[test]

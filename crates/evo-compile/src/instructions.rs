@@ -12,21 +12,25 @@ const BYTES: usize = 16;
 const OPERATION: u64 = 0x1ff;
 const FORM: u64 = 0xe00;
 
-/// `wgmma`: HGMMA, QGMMA and IGMMA in machine code.
-const WARP_GROUP: [u64; 3] = [0x1f0, 0x1f3, 0x1f1];
-/// `mma.sync`: HMMA, IMMA, DMMA.
-const WARP: [u64; 3] = [0x03c, 0x037, 0x03f];
-/// Products and sums of floats on cores: FFMA, FMUL, FADD, HFMA2, HMUL2, HADD2, DFMA, DMUL, DADD.
-const CORES: [u64; 9] = [0x023, 0x020, 0x021, 0x031, 0x032, 0x030, 0x02b, 0x028, 0x029];
+/// Numbers of operations that compute, and by what.
+const ARITHMETIC: [(&[u64], ArithmeticUnit); 3] = [
+    // `wgmma`: HGMMA, QGMMA and IGMMA in machine code.
+    (&[0x1f0, 0x1f3, 0x1f1], ArithmeticUnit::Wgmma),
+    // `mma.sync`: HMMA, IMMA, DMMA.
+    (&[0x03c, 0x037, 0x03f], ArithmeticUnit::Mma),
+    // Products and sums of floats on cores: FFMA, FMUL, FADD, HFMA2, HMUL2, HADD2, DFMA, DMUL, DADD.
+    (&[0x023, 0x020, 0x021, 0x031, 0x032, 0x030, 0x02b, 0x028, 0x029], ArithmeticUnit::Fma),
+];
 /// HFMA2.MMA of sm_80 and later, whose form with a constant in place of a register is how compilers set registers.
-const HALVES: u64 = 0x035;
-const OF_REGISTERS: u64 = 0x200 | HALVES;
-/// Copies by the tensor memory accelerator: UTMALDG, UBLKCP.
-const BULK: [u64; 2] = [0x1b4, 0x1ba];
-/// `cp.async`: LDGSTS.
-const ASYNC: u64 = 0x1ae;
-/// LDG and LD.
-const PLAIN: [u64; 2] = [0x181, 0x180];
+const HALVES_OF_REGISTERS: u64 = 0x200 | 0x035;
+const LOADS: [(&[u64], LoadPath); 3] = [
+    // Copies by the tensor memory accelerator: UTMALDG, UBLKCP.
+    (&[0x1b4, 0x1ba], LoadPath::Bulk),
+    // `cp.async`: LDGSTS.
+    (&[0x1ae], LoadPath::Async),
+    // LDG and LD.
+    (&[0x181, 0x180], LoadPath::Plain),
+];
 
 words! {
     #[derive(PartialOrd, Ord)]
@@ -76,19 +80,10 @@ impl InstructionUse {
     fn see(&mut self, instruction: &[u8]) {
         let low = u16::from_le_bytes([instruction[0], instruction[1]]);
         let (operation, form) = (u64::from(low) & OPERATION, u64::from(low) & (OPERATION | FORM));
-        let arithmetic = match operation {
-            own if WARP_GROUP.contains(&own) => ArithmeticUnit::Wgmma,
-            own if WARP.contains(&own) => ArithmeticUnit::Mma,
-            own if CORES.contains(&own) || form == OF_REGISTERS => ArithmeticUnit::Fma,
-            _ => ArithmeticUnit::None,
-        };
-        let loads = match operation {
-            own if BULK.contains(&own) => LoadPath::Bulk,
-            ASYNC => LoadPath::Async,
-            own if PLAIN.contains(&own) => LoadPath::Plain,
-            _ => LoadPath::None,
-        };
-        self.arithmetic = self.arithmetic.max(arithmetic);
-        self.loads = self.loads.max(loads);
+        let unit = ARITHMETIC.iter().find(|(numbers, _)| numbers.contains(&operation)).map(|(_, unit)| *unit);
+        let halves = (form == HALVES_OF_REGISTERS).then_some(ArithmeticUnit::Fma);
+        let load = LOADS.iter().find(|(numbers, _)| numbers.contains(&operation));
+        self.arithmetic = self.arithmetic.max(unit.or(halves).unwrap_or(ArithmeticUnit::None));
+        self.loads = self.loads.max(load.map_or(LoadPath::None, |(_, path)| *path));
     }
 }

@@ -1,41 +1,34 @@
 //! Compiling variants in processes that can be killed.
 
 pub mod cache;
-pub mod cache_size;
 pub mod confined;
 pub mod diagnose;
 mod entries;
 pub mod error;
-pub mod facts;
 pub mod farm;
 mod host_half;
 pub mod hostcxx;
 pub mod image;
 pub mod includes;
 pub mod instructions;
-mod known_options;
 mod lines;
 pub mod locate;
 pub mod nvrtc;
 pub mod occupancy;
-mod options;
-mod ptxas_log;
 pub mod search_path;
 mod serve;
 mod standard;
-mod starter;
 pub mod strong;
 pub mod toolbox;
-pub mod toolchain;
-pub mod warm;
 
 pub use error::CompileSetupError;
 pub use evo_device::host::tokens::{CudaTokenKind, tokenize};
-pub use farm::{CompileFarm, FULL_CACHE_HINT, VariantOutcome, full_cache, with_constants};
+pub use farm::{
+    CompileFarm, FULL_CACHE_HINT, FarmOptions, VariantOutcome, WarmCompiler, compile_one, full_cache,
+    own_kernels, with_constants,
+};
 pub use lines::SourceLines;
-pub use options::FarmOptions;
 pub use serve::run as serve;
-pub use warm::{compile_one, own_kernels};
 
 /// A folder with these files, by name and text.
 #[cfg(test)]
@@ -47,4 +40,16 @@ pub(crate) fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
         std::fs::write(&path, text).unwrap();
     }
     root
+}
+
+/// `None`, and a line that says so, where there is no NVRTC.
+#[cfg(test)]
+pub(crate) fn nvrtc_for(what: &str) -> Option<nvrtc::Nvrtc> {
+    use std::io::Write;
+    let library = locate::locate(&toolbox::Toolbox::from_env());
+    let library = library.inspect_err(|error| {
+        // Not `eprintln!`, which a passing test keeps to itself.
+        let _ = writeln!(std::io::stderr(), "skipped: {what}: it needs NVRTC: {error}");
+    });
+    library.ok().map(|library| library.load().unwrap())
 }

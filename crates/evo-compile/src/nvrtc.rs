@@ -7,7 +7,6 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::time::Instant;
 
 use evo_device::binary_notes::BinaryNotes;
 use evo_device::host::translate::SHIPPED_HEADERS;
@@ -20,13 +19,12 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::confined::{self, Reach};
 use super::diagnose::MemoryUse;
-use super::error::CompileSetupError;
+use super::error::{CompileSetupError, NVRTC_HINT};
 use super::image::Compiled;
-use super::locate::INSTALL_HINT;
 pub use super::locate::{NvrtcLibrary, locate};
 use super::search_path::SearchPath;
 use super::strong;
-use super::{diagnose, entries, image, includes, ptxas_log, standard};
+use super::{diagnose, entries, image, includes, standard};
 use evo_system::process;
 
 type Program = *mut c_void;
@@ -114,7 +112,6 @@ impl NvrtcLibrary {
         let unusable = |reason: String| CompileSetupError::Unusable {
             what: format!("`{}`", self.path.display()),
             reason,
-            hint: INSTALL_HINT,
         };
         let failed = |error: libloading::Error| unusable(error.to_string());
         // NVRTC opens its companion by bare name; one that is loaded already is found by that name.
@@ -210,9 +207,9 @@ impl Nvrtc {
     }
 
     fn reach(&self, source: &KernelSource) -> Reach {
-        let options = source.options.iter().map(String::as_str);
-        let search = SearchPath::default().with_options(options.clone());
-        let named = options.filter(|option| !option.trim_start_matches('-').starts_with(['D', 'd']));
+        let search = SearchPath::default().with_options(&source.options);
+        let is_macro = |option: &&String| option.trim_start_matches('-').starts_with(['D', 'd']);
+        let named = source.options.iter().filter(|option| !is_macro(option));
         // The file of an option such as `--use-pch=kernel.pch`.
         let named = named.filter_map(|option| Some(PathBuf::from(option.split_once('=')?.1)));
         let own = self.includes.iter().chain(&self.beside).cloned();
@@ -222,11 +219,10 @@ impl Nvrtc {
     }
 
     fn compile_as(&self, source: &KernelSource, options: Vec<CString>) -> Result<Compiled, Box<Verdict>> {
-        let start = Instant::now();
         let program = OpenProgram::create(self, source)?;
         let names = program.ask_for(&source.entries)?;
         let (status, log) = program.compile(&options);
-        let (reported, text) = ptxas_log::split(&log);
+        let (reported, text) = split_log(&log);
         if status != SUCCESS && text.is_empty() {
             // NVRTC 13.0 loses the assembler's errors when the assembler is verbose; ask again.
             let quiet: Vec<CString> =
@@ -252,7 +248,6 @@ impl Nvrtc {
         let symbols = program.symbols(names);
         let resources = resources(source, &image.kernels, &reported, &symbols)?;
         let log = diagnose::warnings(&text, false);
-        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut code_hash = image.code_hash;
         if !symbols.is_empty() {
             // Two variants may launch different kernels of the same code.
@@ -262,7 +257,7 @@ impl Nvrtc {
         // Lines move without a change of the code, so its hash does not count them.
         let ptx = program.fetch(self.functions.ptx_size, self.functions.ptx).unwrap_or_default();
         BinaryNotes { symbols, strong_lines: strong::strong_lines(&ptx) }.append(&mut bytes);
-        Ok((bytes, Binary { code_hash, resources, log, compile_ms, ..Binary::default() }))
+        Ok((bytes, Binary { code_hash, resources, log, ..Binary::default() }))
     }
 
     fn options(&self, source: &KernelSource, arch: &str) -> Result<Vec<CString>, Box<Verdict>> {
@@ -299,12 +294,64 @@ impl Nvrtc {
         }
         let lacks = NO_FILE.iter().any(|text| log.contains(text));
         if self.includes.is_empty() && lacks {
-            verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {INSTALL_HINT}"));
+            verdict.message.push_str(&format!("\nhint: no CUDA headers were found; {NVRTC_HINT}"));
         } else if lacks && self.is_confined {
             verdict.message.push_str(FOLDERS_HINT);
         }
         verdict.evidence.insert("nvrtc_status", name.to_string());
         verdict
+    }
+}
+
+/// What the assembler reports of every entry point (`--ptxas-options=-v`), by the names of the object file. NVRTC mixes
+/// these lines with the compiler's own diagnostics; the rest is the log that a person wants to see.
+fn split_log(log: &str) -> (Vec<EntryResources>, String) {
+    let mut entries: Vec<EntryResources> = Vec::new();
+    let mut rest = String::new();
+    let mut inside_entry = false;
+    for line in log.lines() {
+        // The line with the stack frame has no `ptxas` prefix, so its words identify it.
+        let text = match line.strip_prefix("ptxas ").map(str::trim_start) {
+            Some(report) => report.strip_prefix("info").or_else(|| report.strip_prefix('.')),
+            None => line.trim().contains("bytes stack frame").then_some(line),
+        };
+        let Some(text) = text.map(|text| text.trim_matches([' ', ':', '.'])) else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        if let Some(quoted) = text.strip_prefix("Compiling entry function '") {
+            let entry = quoted.split('\'').next().unwrap_or_default().to_string();
+            entries.push(EntryResources { entry, ..EntryResources::default() });
+        } else if let Some(function) = text.strip_prefix("Function properties for ") {
+            // Device functions that are not inlined have properties of their own.
+            inside_entry = entries.last().is_some_and(|last| last.entry == function);
+        } else if let Some(entry) = entries.last_mut() {
+            if let Some(usage) = text.strip_prefix("Used ") {
+                // The assembler says nothing about shared memory that is not used.
+                entry.shared_static_bytes = Some(0);
+                read_numbers(usage, entry);
+            } else if inside_entry && text.contains("bytes stack frame") {
+                read_numbers(text, entry);
+            }
+        }
+    }
+    (entries, rest.trim().to_string())
+}
+
+/// `40 registers, used 1 barriers, 1024 bytes smem`; `8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.
+fn read_numbers(text: &str, entry: &mut EntryResources) {
+    for part in text.split(',') {
+        let Some((number, what)) = part.trim().split_once(' ') else { continue };
+        let Ok(number) = number.parse::<u64>() else { continue };
+        match what {
+            "registers" => entry.registers = u32::try_from(number).ok(),
+            "bytes smem" => entry.shared_static_bytes = Some(number),
+            "bytes stack frame" => entry.stack_bytes = Some(number),
+            "bytes spill stores" => entry.spill_store_bytes = Some(number),
+            "bytes spill loads" => entry.spill_load_bytes = Some(number),
+            _ => {}
+        }
     }
 }
 
@@ -317,7 +364,7 @@ fn resources(
 ) -> Result<Vec<EntryResources>, Box<Verdict>> {
     for entry in &source.entries {
         let listed = symbols.iter().any(|(name, _)| name == entry);
-        if !listed && image::symbol_of(kernels, entry).is_none() {
+        if !listed && !image::has(kernels, entry) {
             let names: Vec<&str> = kernels.iter().map(|kernel| image::plain_name(&kernel.entry)).collect();
             return Err(entries::refusal(source, entry, &names, None));
         }
@@ -390,7 +437,7 @@ impl<'library> OpenProgram<'library> {
         let (code, name) = (text(&source.text)?, text(&source.file_name)?);
         let mut handle = ptr::null_mut();
         let mut headers = Vec::new();
-        let search = SearchPath::default().with_options(source.options.iter().map(String::as_str));
+        let search = SearchPath::default().with_options(&source.options);
         let standard = standard::headers(&search.folders, &nvrtc.includes);
         for (name, contents) in SHIPPED_HEADERS.iter().chain(&standard) {
             headers.push((text(name)?, text(contents)?));
@@ -478,24 +525,13 @@ impl Drop for OpenProgram<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
-    use crate::toolbox::Toolbox;
 
     const SOURCE: &str = include_str!("nvrtc_lines.cu");
 
     #[test]
     fn line_information_leaves_the_code_alone() {
-        let library = match locate(&Toolbox::from_env()) {
-            Ok(library) => library,
-            Err(error) => {
-                // Not `eprintln!`, which a passing test keeps to itself.
-                let _ = writeln!(std::io::stderr(), "skipped: line information: it needs NVRTC: {error}");
-                return;
-            }
-        };
-        let nvrtc = library.load().unwrap();
+        let Some(nvrtc) = crate::nvrtc_for("line information") else { return };
         let source = KernelSource::plain("scale.cu", SOURCE, ["scale"]);
         for arch in ["sm_80", "sm_90a"] {
             let with = nvrtc.options(&source, arch).unwrap();
@@ -506,5 +542,16 @@ mod tests {
             assert_eq!((with.code_hash, with.resources), (without.code_hash, without.resources), "{arch}");
             assert_ne!(bytes, plain, "{arch}: a tool would find no lines");
         }
+    }
+
+    #[test]
+    fn every_entry_is_read_and_the_rest_is_kept() {
+        // Properties of device functions are not the entry's; errors of the assembler stay in the log.
+        let error = "ptxas error   : Entry function 'k' uses too much shared data\n";
+        let told = [include_str!("ptxas_13.log"), include_str!("ptxas_older.log"), error].map(|log| {
+            let (entries, rest) = split_log(log);
+            entries.iter().map(|entry| format!("{entry:?}\n")).collect::<String>() + "rest: " + &rest
+        });
+        insta::assert_snapshot!(told.join("\n\n"));
     }
 }

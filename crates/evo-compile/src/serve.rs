@@ -1,6 +1,8 @@
 //! Inside a compile worker: a setup, then one source after another; and what passes between it and the farm.
 
 use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use evo_protocol::binary::{Binary, CompileOutcome, KernelSource};
 use evo_protocol::device::DeviceKind;
@@ -10,11 +12,34 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::error::CompileSetupError;
-use super::toolchain::{Toolchain, WorkerSetup};
+use super::hostcxx::{self, HostCompiler, HostToolchain};
+use super::image::Compiled;
+use super::nvrtc::{self, NvrtcLibrary};
+use super::toolbox::Toolbox;
 use evo_system::process::{Orphaned, ParentLink};
 
 /// Raised by any change that an older peer would misread.
 pub const WIRE_VERSION: u32 = 6;
+
+/// Travels to workers so that each need not search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundCompiler {
+    Nvrtc(NvrtcLibrary),
+    Host(HostCompiler),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerSetup {
+    pub kind: DeviceKind,
+    pub arch: String,
+    pub found: FoundCompiler,
+    /// Holds headers that are prepared once for all workers, too.
+    pub cache: PathBuf,
+    pub scratch: PathBuf,
+    /// Whether sources open include folders only: always, except in the self-test of the gates.
+    pub is_confined: bool,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +56,27 @@ pub enum CompileAnswer {
     Done { outcome: CompileOutcome },
 }
 
+impl FoundCompiler {
+    pub fn locate(kind: DeviceKind, toolbox: &Toolbox) -> Result<FoundCompiler, CompileSetupError> {
+        match kind {
+            DeviceKind::Cuda => nvrtc::locate(toolbox).map(FoundCompiler::Nvrtc),
+            DeviceKind::Host => hostcxx::locate(toolbox).map(FoundCompiler::Host),
+            DeviceKind::Replay => Err(CompileSetupError::Refused {
+                message: "a replay compiles nothing".to_string(),
+                hint: None,
+            }),
+        }
+    }
+
+    /// A C++ compiler's arguments and environment, which its name and version do not tell.
+    pub fn identity(&self) -> &str {
+        match self {
+            FoundCompiler::Nvrtc(_) => "",
+            FoundCompiler::Host(host) => host.identity.as_str(),
+        }
+    }
+}
+
 /// Errors are of the pipes: there is nobody left to answer.
 pub fn run() -> io::Result<()> {
     let link = ParentLink::take_over(WIRE_VERSION, Orphaned::EndsGroup)?;
@@ -38,8 +84,8 @@ pub fn run() -> io::Result<()> {
     link.serve(|order| match (order, &bench) {
         (CompileOrder::Setup(setup), None) => Some(match CompileBench::prepare(*setup) {
             Ok(prepared) => {
-                let Toolchain { name, fingerprint, .. } = &bench.insert(prepared).toolchain;
-                CompileAnswer::Ready { toolchain: name.clone(), fingerprint: fingerprint.clone() }
+                let CompileBench { toolchain, fingerprint, .. } = bench.insert(prepared);
+                CompileAnswer::Ready { toolchain: toolchain.clone(), fingerprint: fingerprint.clone() }
             }
             Err(error) => CompileAnswer::Refused { message: error.to_string(), hint: error.hint() },
         }),
@@ -53,21 +99,41 @@ pub fn run() -> io::Result<()> {
     })
 }
 
+type Compile = dyn Fn(&KernelSource) -> Result<Compiled, Box<Verdict>>;
+
+/// The two compilers behind one call.
 struct CompileBench {
     setup: WorkerSetup,
-    toolchain: Toolchain,
+    toolchain: String,
+    fingerprint: ContentHash,
+    compile: Box<Compile>,
     cache: Cache,
 }
 
 impl CompileBench {
     fn prepare(setup: WorkerSetup) -> Result<CompileBench, CompileSetupError> {
         let cache = Cache::open(&setup.cache)?;
-        let toolchain = setup.found.prepare(&setup)?;
-        Ok(CompileBench { setup, toolchain, cache })
+        let (toolchain, fingerprint, compile): (_, _, Box<Compile>) = match &setup.found {
+            FoundCompiler::Nvrtc(library) => {
+                let (mut nvrtc, arch) = (library.load()?, setup.arch.clone());
+                nvrtc.check_arch(&arch)?;
+                nvrtc.is_confined = setup.is_confined;
+                let (name, fingerprint) = (nvrtc.toolchain.clone(), nvrtc.fingerprint.clone());
+                (name, fingerprint, Box::new(move |source| nvrtc.compile(source, &arch)))
+            }
+            FoundCompiler::Host(compiler) => {
+                let host = HostToolchain::prepare(compiler, &setup.cache, &setup.scratch, setup.is_confined)?;
+                let fingerprint = host.fingerprint.clone();
+                (compiler.name(), fingerprint, Box::new(move |source| host.compile(source)))
+            }
+        };
+        Ok(CompileBench { setup, toolchain, fingerprint, compile, cache })
     }
 
     fn compile(&self, source: &KernelSource) -> CompileOutcome {
-        let (bytes, binary) = (self.toolchain.compile)(source)?;
+        let start = Instant::now();
+        let (bytes, binary) = (self.compile)(source)?;
+        let compile_ms = start.elapsed().as_secs_f64() * 1e3;
         let extension = match self.setup.kind {
             DeviceKind::Cuda => "cubin",
             DeviceKind::Host | DeviceKind::Replay => "so",
@@ -78,6 +144,6 @@ impl CompileBench {
             // Only a full disk fails every variant after this one. Other trouble is met once more, in a fresh worker.
             verdict.with_cause(if error.is_full() { Cause::Cache } else { Cause::Machine })
         })?;
-        Ok(Binary { hash, path, toolchain: self.toolchain.name.clone(), ..binary })
+        Ok(Binary { hash, path, toolchain: self.toolchain.clone(), compile_ms, ..binary })
     }
 }

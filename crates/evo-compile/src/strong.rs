@@ -90,11 +90,7 @@ fn access(line: &str) -> Option<(bool, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
-    use crate::locate::locate;
-    use crate::toolbox::Toolbox;
     use evo_protocol::binary::KernelSource;
 
     const PTX: &str = include_str!("strong.ptx");
@@ -129,15 +125,7 @@ mod tests {
 
     #[test]
     fn lines_where_threads_meet_on_purpose_are_kept_behind_the_code() {
-        let library = match locate(&Toolbox::from_env()) {
-            Ok(library) => library,
-            Err(error) => {
-                // Not `eprintln!`, which a passing test keeps to itself.
-                let _ = writeln!(std::io::stderr(), "skipped: lines of flags: it needs NVRTC: {error}");
-                return;
-            }
-        };
-        let nvrtc = library.load().unwrap();
+        let Some(nvrtc) = crate::nvrtc_for("lines of flags") else { return };
         let lines = |flag: &str| {
             let text = format!(
                 "extern \"C\" __global__ void spin(float* y) {{ __shared__ {flag} int f; __shared__ float d[64];\n\

@@ -63,7 +63,7 @@ pub(super) fn included(
     search: &SearchPath,
     source: &KernelSource,
 ) -> Option<ContentHash> {
-    let search = search.with_options(source.options.iter().map(String::as_str));
+    let search = search.with_options(&source.options);
     files.scan(&source.text, &search).digest()
 }
 

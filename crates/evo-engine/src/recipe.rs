@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use evo_compile::facts;
 use evo_compile::includes::FileReader;
+use evo_compile::occupancy;
 use evo_compile::search_path::SearchPath;
 use evo_journal::own_folder::OwnFolder;
 use evo_journal::record::ProblemWork;
@@ -381,13 +381,13 @@ impl Recipe for KernelRecipe<'_> {
 
     fn record(&self, prepared: &PreparedKernel, binaries: &Vec<Binary>) -> BuildRecord {
         let resources = prepared::worst(binaries);
-        let known = facts::facts_of(&resources, &prepared.timed, &self.arch);
+        let known = occupancy::facts_of(&resources, &prepared.timed, &self.arch);
         BuildRecord {
             compile_ms: binaries.iter().map(|own| own.compile_ms).sum(),
             resources,
             binary_hash: Some(one_hash(binaries.iter().map(|own| own.hash.clone()).collect())),
             code_hash: Some(one_hash(binaries.iter().map(|own| own.code_hash.clone()).collect())),
-            facts: Some(facts::with_size_of(known, binaries)).filter(|facts| !facts.is_empty()),
+            facts: Some(occupancy::with_size_of(known, binaries)).filter(|facts| !facts.is_empty()),
             toolchain: binaries.first().map(|own| own.toolchain.clone()).unwrap_or_default(),
         }
     }

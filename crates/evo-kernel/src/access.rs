@@ -12,8 +12,6 @@ use evo_space::SpaceWatch;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use evo_system::beneath::{self, Links};
-
 /// A text that a space names; the longest kernel in use has some hundred kilobytes.
 pub const SOURCE_MAX: u64 = 16 << 20;
 
@@ -104,7 +102,7 @@ fn open_beneath(folder: &Path, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let place =
         rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    match beneath::open(&place, name, flags, Mode::empty(), Links::Inside) {
+    match evo_system::open_beneath(&place, name, flags) {
         Ok(Some(file)) => Ok(file),
         Err(Errno::XDEV) => Err(outside()),
         Ok(None) => open_canonical(folder, name, flags),

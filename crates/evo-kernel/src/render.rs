@@ -147,7 +147,7 @@ fn beside(
     options: Vec<String>,
 ) -> KernelSource {
     let fixed = fixed(kernel);
-    let search = SearchPath::default().with_options(fixed.iter().map(String::as_str));
+    let search = SearchPath::default().with_options(fixed);
     let folders = search.folders.into_iter().map(|folder| format!("-I{}", folder.display()));
     let hash = ContentHash::of(source.text.as_bytes());
     let header = header(&[format!("evo: {what} of {}", kernel.name)], &hash);

@@ -70,16 +70,14 @@ pub fn blame(death: &Death, prediction: Option<&LaunchPrediction>) -> Blame {
             (verdict, true, idle)
         }
         // In a launch the variant may have taken its node along; elsewhere it is the machine, or the way to it.
-        DeathHow::Cut { .. } if launched => {
-            (verdict(WorkerDied).with_cause("cut_off").in_doubt(), true, idle)
-        }
-        DeathHow::Cut { .. } => (verdict(HarnessError).with_cause(Cause::Killed), true, idle),
+        DeathHow::Cut(_) if launched => (verdict(WorkerDied).with_cause("cut_off").in_doubt(), true, idle),
+        DeathHow::Cut(_) => (verdict(HarnessError).with_cause(Cause::Killed), true, idle),
         // A second try would miss it, too: the variant has to be compiled again.
-        DeathHow::Missing { .. } => {
+        DeathHow::Missing(_) => {
             let verdict = Verdict::new(HarnessError, MISSING).with_cause(Cause::Machine);
             (verdict.with(Verdict::HINT, MISSING_HINT), false, idle)
         }
-        DeathHow::Protocol { .. } => (Blame::protocol(in_words(death)).verdict, true, R2),
+        DeathHow::Protocol(_) => (Blame::protocol(in_words(death)).verdict, true, R2),
         // A worker whose variant's process was killed says so. The variant may have done that in any phase, so no
         // phase is an excuse; and so may somebody else.
         DeathHow::Fault { error } if error.kind == WorkerDied => {
@@ -213,9 +211,9 @@ mod tests {
             exit(libc::SIGSYS),
             exit(1 << 8),
             exit(0),
-            DeathHow::Cut { what: "silence".into() },
-            DeathHow::Missing { what: "gone".into() },
-            DeathHow::Protocol { found: "`what`".into() },
+            DeathHow::Cut("silence".into()),
+            DeathHow::Missing("gone".into()),
+            DeathHow::Protocol("`what`".into()),
             fault(DeviceError::plain(VerdictKind::OobWrite, "wrote behind `c`").sticky()),
             // A variant cannot choose a phase in which its end does not count.
             fault(DeviceError { code: Some(libc::SIGTERM), ..killed }),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evo_protocol::device::{DeviceError, DeviceInfo};
+use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind};
 use evo_protocol::worker::{
     BinaryRef, Candidate, DescribedGpu, InstrumentedBuild, PROTOCOL_VERSION, Phase, ReferenceKernels,
     Request, Response, WorkerLease,
@@ -22,7 +22,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use thiserror::Error;
 
-use super::class::DeviceClass;
 use super::deadline::Deadlines;
 use evo_system::process::{CappedLog, Conversation, PATIENCE, ProcessGroup, RunMark, worker_program};
 pub use evo_system::process::{Death, DeathHow};
@@ -94,9 +93,9 @@ pub fn in_words(death: &Death) -> String {
     let what = match how {
         DeathHow::Exit(status) if status.signal().is_some() => format!("the worker was {how}"),
         DeathHow::Exit(_) => format!("the worker {how}"),
-        DeathHow::Protocol { .. } => format!("the worker broke the protocol: {how}"),
-        DeathHow::Cut { .. } => format!("the worker is cut off: {how}"),
-        DeathHow::Deadline { .. } | DeathHow::Missing { .. } | DeathHow::Fault { .. } => how.to_string(),
+        DeathHow::Protocol(_) => format!("the worker broke the protocol: {how}"),
+        DeathHow::Cut(_) => format!("the worker is cut off: {how}"),
+        DeathHow::Deadline { .. } | DeathHow::Missing(_) | DeathHow::Fault { .. } => how.to_string(),
     };
     match death.phase {
         Some(phase) if death.place.is_empty() => format!("{what} (phase {phase:?})"),
@@ -146,6 +145,51 @@ pub(crate) struct Opened {
 impl Opened {
     pub fn class(&self) -> DeviceClass<'_> {
         DeviceClass { info: &self.info, settings: &self.settings, judge: &self.judge }
+    }
+}
+
+/// Devices of one class may share a study: their times compare, and the same gates judge them.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceClass<'a> {
+    pub info: &'a DeviceInfo,
+    pub settings: &'a BTreeMap<String, String>,
+    pub judge: &'a str,
+}
+
+impl DeviceClass<'_> {
+    /// In words; `None` where the other is of this class.
+    pub fn difference(&self, other: &DeviceClass<'_>) -> Option<String> {
+        let (first, other) = (self.properties(), other.properties());
+        let value =
+            |all: &BTreeMap<String, String>, name: &str| all.get(name).cloned().unwrap_or("unknown".into());
+        let pairs = first.keys().chain(other.keys());
+        let pairs = pairs.map(|name| (name, value(&first, name), value(&other, name)));
+        let different: Vec<_> = pairs.filter(|(_, first, other)| first != other).collect();
+        // The name says most.
+        let named = different.iter().find(|(name, ..)| *name == "name");
+        let (name, first, other) = named.or(different.first())?;
+        Some(format!("its {name} is `{other}` and not `{first}`"))
+    }
+
+    fn properties(&self) -> BTreeMap<String, String> {
+        let info = self.info;
+        let memory = match info.kind {
+            DeviceKind::Host => format!("{} GiB", info.memory_bytes.div_ceil(1 << 30)),
+            DeviceKind::Cuda | DeviceKind::Replay => info.memory_bytes.to_string(),
+        };
+        let properties = [
+            ("kind", info.kind.as_str().to_string()),
+            ("name", info.name.clone()),
+            ("architecture", info.arch.clone()),
+            ("number of multiprocessors", info.multiprocessors.to_string()),
+            ("memory", memory),
+            ("driver", info.driver.clone()),
+            ("cache", info.l2_bytes.to_string()),
+            ("limits", serde_json::to_string(&info.limits).unwrap_or_default()),
+            ("evo", self.judge.to_string()),
+        ];
+        let properties = properties.into_iter().map(|(name, value)| (name.to_string(), value));
+        properties.chain(self.settings.clone()).collect()
     }
 }
 
@@ -232,10 +276,10 @@ impl DeviceWorker {
                 let found = format!("it reported phases for {seconds} s and gave no answer");
                 return Err(self.conversation.break_off(found));
             }
-            let limit = deadlines.of(self.conversation.phase().unwrap_or(self.assumed));
+            let limit = deadlines.of(self.conversation.phase.unwrap_or(self.assumed));
             // The limit of a phase is always given, and patience ends with the request's own limit, which is looked at
             // above: a request that runs into it between two reports is one that reports for ever.
-            let since = self.conversation.since();
+            let since = self.conversation.since;
             let patient = (since + limit * PATIENCE).min(begun + deadlines.total);
             let frame = self.conversation.next(limit, patient.max(since + limit))?;
             // Checked before the number: a fault ends the request, whatever number the frame carries.
@@ -267,8 +311,8 @@ impl DeviceWorker {
 
     /// Only launches count: this time predicts launches at full shapes, and other phases are evo's work.
     fn note_launch(&mut self) {
-        if self.conversation.phase() == Some(Phase::Launched) {
-            self.launched_max = self.launched_max.max(self.conversation.since().elapsed());
+        if self.conversation.phase == Some(Phase::Launched) {
+            self.launched_max = self.launched_max.max(self.conversation.since.elapsed());
         }
     }
 
@@ -281,7 +325,7 @@ impl DeviceWorker {
         let Ok(bytes) = std::fs::read(path) else {
             // The worker waits for nothing else and would only run into the limit for loading.
             let what = format!("the compiled variant `{hash}` is gone from the cache");
-            return Err(self.conversation.die(DeathHow::Missing { what }));
+            return Err(self.conversation.die(DeathHow::Missing(what)));
         };
         let packed = self.leased.then(|| packed(&bytes)).transpose().ok().flatten();
         let gzip = packed.is_some();
@@ -291,7 +335,7 @@ impl DeviceWorker {
         self.binaries.retain(|binary| binary.hash != hash);
         self.provided.push(hash);
         // Sending the binary took the parent's time.
-        self.conversation.restart_limit();
+        self.conversation.since = Instant::now();
         Ok(())
     }
 

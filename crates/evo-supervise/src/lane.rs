@@ -62,13 +62,9 @@ impl Lane {
         Ok(Lane { supervisor, pairings: 0, unfit: UnfitShapes::default(), ahead: None })
     }
 
-    /// What is not known by then is `interrupted`. `None` for no such time.
-    pub fn answer_by(&mut self, until: Option<Instant>) {
-        self.supervisor.limits.until = until;
-    }
-
-    pub fn limit_steps(&mut self, most: Option<Duration>) {
-        self.supervisor.limits.step_max = most;
+    /// What is not known by `until` is `interrupted`; no step takes longer than `step_max`. `None` for no such time.
+    pub fn limit(&mut self, until: Option<Instant>, step_max: Option<Duration>) {
+        self.supervisor.limits = LaneLimits { until, step_max, ..self.supervisor.limits };
     }
 
     pub fn judge(&self) -> &str {
@@ -216,7 +212,7 @@ impl Lane {
     /// Whether it was left.
     fn leave_worker(&mut self, blame: &Blame, spent: &mut Spent) -> bool {
         let elsewhere = self.supervisor.limits.second_elsewhere && blame.second_chance;
-        if elsewhere && self.supervisor.has_one_at_a_time() {
+        if elsewhere && self.supervisor.options.leased {
             self.supervisor.postpone(blame.doubt);
             return self.supervisor.lost.is_none();
         }
@@ -274,13 +270,13 @@ impl Lane {
         let deadlines = self.paired_deadlines();
         let size = (blocks, self.block_ms());
         let paired = pair_in(&mut child, [first, second], problems, size, &deadlines);
-        match (self.supervisor.has_one_at_a_time(), &paired) {
-            (false, _) => self.supervisor.rest(child, self.spares() - 1),
-            (true, Ok(_)) => self.supervisor.keep(child),
-            (true, Err(_)) => {
-                self.supervisor.keep(child);
+        if self.supervisor.options.leased {
+            self.supervisor.current = Some(child);
+            if paired.is_err() {
                 self.supervisor.recover(RecoveryLevel::R2);
             }
+        } else {
+            self.supervisor.rest(child, self.spares() - 1);
         }
         paired.map(|all| match swap {
             true => all.into_iter().map(PairedTimes::swapped).collect(),
@@ -290,9 +286,11 @@ impl Lane {
 
     pub fn block_worker(&mut self, job: &Job) -> Result<BlockWorker, LaneError> {
         self.not_lost()?;
-        let child = self.supervisor.fresh()?;
+        let mut worker = self.supervisor.fresh()?;
         self.supervisor.settle(SETTLE);
-        BlockWorker::load(child, job, self.paired_deadlines())
+        let deadlines = self.paired_deadlines();
+        worker.load(0, &job.candidate, &deadlines)?;
+        Ok(BlockWorker { worker, deadlines })
     }
 
     /// A block of a paired run: on a GPU twenty-five samples, on the host more, because other programs share its cores.
@@ -323,7 +321,7 @@ impl Lane {
             let times = self.pair(job, job, &problems, NOISE_BLOCKS)?;
             ratios.iter_mut().zip(times).for_each(|(ratios, times)| ratios.push(times.log_ratios));
         }
-        let floors = ratios.into_iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
+        let floors = ratios.iter().map(|ratios| paired::noise_floor(ratios, job.candidate.check.seed));
         // NaN counts as the largest floor, and `total_cmp` puts it last.
         let largest = floors.max_by(|a, b| a.floor.total_cmp(&b.floor));
         largest.ok_or_else(|| LaneError::Unexpected { found: "no timed problem".into() })
@@ -462,7 +460,7 @@ impl<'a> Shift<'a> {
         })?;
         // Counted for each job: the worker lives on, and so does its total.
         let printed = self.supervisor.printed() - self.printed_before;
-        let Some(worker) = self.supervisor.current() else { return Ok(response) };
+        let Some(worker) = &self.supervisor.current else { return Ok(response) };
         if printed > self.supervisor.limits.output_bytes_max && self.checks.include(GateCheck::OutputFlood) {
             let message = format!("printed {printed} bytes");
             let verdict = Verdict::new(VerdictKind::OutputFlood, message).with("printed_bytes", printed);

@@ -3,11 +3,9 @@
 pub mod blame;
 pub mod cascade;
 pub mod child;
-pub mod class;
 pub mod deadline;
 pub mod job;
 pub mod lane;
-pub mod race;
 pub mod solo;
 mod supervisor;
 mod unfit;

@@ -107,20 +107,11 @@ fn launch_all(
 /// For blocks of samples. Outputs of timed calls are checked.
 #[derive(Debug)]
 pub struct BlockWorker {
-    worker: DeviceWorker,
-    deadlines: Deadlines,
+    pub(super) worker: DeviceWorker,
+    pub(super) deadlines: Deadlines,
 }
 
 impl BlockWorker {
-    pub(super) fn load(
-        mut worker: DeviceWorker,
-        job: &Job,
-        deadlines: Deadlines,
-    ) -> Result<BlockWorker, LaneError> {
-        worker.load(0, &job.candidate, &deadlines)?;
-        Ok(BlockWorker { worker, deadlines })
-    }
-
     /// What the candidate does wrong is a verdict in the answer.
     pub fn block(
         &mut self,

@@ -101,10 +101,10 @@ impl Slot {
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    options: LaneOptions,
+    pub options: LaneOptions,
     pub limits: LaneLimits,
     pub device: Opened,
-    current: Option<DeviceWorker>,
+    pub current: Option<DeviceWorker>,
     /// Oldest first.
     others: Vec<(Slot, DeviceWorker)>,
     memory_free: Option<u64>,
@@ -156,10 +156,6 @@ impl Supervisor {
         }
     }
 
-    pub fn current(&self) -> Option<&DeviceWorker> {
-        self.current.as_ref()
-    }
-
     pub fn printed(&self) -> u64 {
         self.current.as_ref().map_or(0, |child| child.log().total())
     }
@@ -186,14 +182,6 @@ impl Supervisor {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    pub fn keep(&mut self, child: DeviceWorker) {
-        self.current = Some(child);
-    }
-
-    pub fn has_one_at_a_time(&self) -> bool {
-        self.options.leased
     }
 
     /// Those that rested before it, beyond `most`, are asked to end.

@@ -243,79 +243,55 @@ mod tests {
         RivalFindings { correct: true, noise_floor: Some(0.002), problems, ..RivalFindings::default() }
     }
 
-    #[track_caller]
-    fn check(found: RivalFindings, decision: RivalDecision, not_slower: Option<bool>, why: &str) {
-        let ruling = decide(&RULE, &found);
-        assert_eq!((ruling.decision, ruling.not_slower), (decision, not_slower), "{}", ruling.why);
-        assert!(ruling.why.contains(why), "no `{why}` in: {}", ruling.why);
-    }
-
     #[test]
-    fn what_says_nothing_about_speed_is_rejected() {
-        use RivalDecision::Reject;
-        let fast = || found(vec![problem(0.5, 0.01), problem(0.5, 0.01)]);
-        check(RivalFindings { correct: false, ..fast() }, Reject, Some(false), "gates");
-        check(RivalFindings { missing: vec!["honesty".into()], ..fast() }, Reject, None, "honesty");
-        check(
-            RivalFindings { is_same_code: true, ..fast() },
-            Reject,
-            Some(true),
-            "same machine code and launches",
-        );
-        check(RivalFindings { not_compared: Some("no rival".into()), ..fast() }, Reject, None, "no rival");
-        check(RivalFindings { noise_floor: None, ..fast() }, Reject, None, "noise floor could not");
-        check(RivalFindings { noise_floor: Some(f64::NAN), ..fast() }, Reject, None, "noise floor could not");
-        check(found(Vec::new()), Reject, None, "no problem");
-        let lost = RivalProblem { ratio: None, ..problem(0.5, 0.01) };
-        check(found(vec![problem(0.5, 0.01), lost]), Reject, None, "could not be compared");
-    }
-
-    #[test]
-    fn gains_are_needed_on_enough_canonical_problems() {
-        use RivalDecision::{Keep, Reject};
-        let yes = Some(true);
-        check(found(vec![problem(0.95, 0.005), problem(0.95, 0.005)]), Keep, yes, "on 2 of 2");
-        check(found(vec![problem(0.95, 0.005), problem(0.98, 0.005)]), Reject, yes, "on 1 of 2");
-        // One canonical problem is all of them.
-        check(found(vec![problem(0.95, 0.005)]), Keep, yes, "on 1 of 1");
-        let other = RivalProblem { canonical: false, ..problem(0.9, 0.01) };
-        check(found(vec![problem(1.0, 0.005), other.clone()]), Reject, yes, "on 0 of 1");
-        check(found(vec![problem(0.95, 0.005), other]), Keep, yes, "on 1 of 1");
-        // The interval reaches into the noise.
-        check(found(vec![problem(0.95, 0.0495)]), Reject, yes, "on 0 of 1");
-        let noisy = RivalFindings { noise_floor: Some(0.1), ..found(vec![problem(0.95, 0.005)]) };
-        check(noisy, Reject, yes, "noise floor of 10 %");
-    }
-
-    #[test]
-    fn losses_elsewhere_refuse() {
-        use RivalDecision::Reject;
-        let gains = [problem(0.9, 0.01), problem(0.9, 0.01)];
-        let with = |other: RivalProblem| found(gains.iter().cloned().chain([other]).collect());
-        check(with(problem(1.01, 0.015)), Reject, Some(true), "may be slower by 2.5 %");
-        let other = RivalProblem { canonical: false, ..problem(1.01, 0.015) };
-        check(with(other), Reject, Some(true), "may be slower by 2.5 %");
-        check(with(problem(1.01, 0.005)), RivalDecision::Keep, Some(true), "on 2 of 3");
-        let tail = |low, high| RivalProblem { tail: Some(Interval { low, high }), ..problem(0.9, 0.01) };
-        check(with(tail(1.04, 1.2)), Reject, Some(true), "p90");
-        check(with(tail(1.004, 1.2)), RivalDecision::Keep, Some(true), "on 3 of 3");
-        check(with(RivalProblem { tail: None, ..problem(0.9, 0.01) }), Reject, Some(true), "too few samples");
-        // A trade: slower on one problem, and faster by more on the others.
-        check(with(problem(1.1, 0.01)), Reject, Some(false), "may be slower by 11 %");
-    }
-
-    #[test]
-    fn slower_asks_to_go_back() {
-        use RivalDecision::{Reject, Revert};
-        check(found(vec![problem(3.0, 0.1)]), Revert, Some(false), "(`p`: +200.0 %)");
-        check(found(vec![problem(1.03, 0.005), problem(1.0, 0.005)]), Revert, Some(false), "on 1 of 2");
-        check(found(vec![problem(1.015, 0.005)]), Reject, Some(true), "on 0 of 1");
-        // Not beyond the noise.
-        check(found(vec![problem(1.03, 0.03)]), Reject, Some(true), "on 0 of 1");
-        let noisy = RivalFindings { noise_floor: Some(0.05), ..found(vec![problem(1.03, 0.005)]) };
-        check(noisy, Reject, None, "on 0 of 1");
-        let other = RivalProblem { canonical: false, ..problem(3.0, 0.1) };
-        check(found(vec![problem(1.0, 0.001), other]), Reject, Some(true), "on 0 of 1");
+    fn known_cases() {
+        let (even, fast, gain) = (problem(1.0, 0.005), problem(0.5, 0.01), problem(0.9, 0.01));
+        let other = |own: RivalProblem| RivalProblem { canonical: false, ..own };
+        let tail = |low, high| RivalProblem { tail: Some(Interval { low, high }), ..gain.clone() };
+        let with = |own: RivalProblem| found(vec![gain.clone(), gain.clone(), own]);
+        let noisy = |floor, own| RivalFindings { noise_floor: Some(floor), ..found(vec![own]) };
+        let both = || found(vec![fast.clone(), fast.clone()]);
+        let lost = RivalProblem { ratio: None, ..fast.clone() };
+        let few = RivalProblem { tail: None, ..gain.clone() };
+        let rows = [
+            // What says nothing about speed.
+            ("failed", RivalFindings { correct: false, ..both() }),
+            ("a gate is missing", RivalFindings { missing: vec!["honesty".into()], ..both() }),
+            ("equal code", RivalFindings { is_same_code: true, ..both() }),
+            ("not compared", RivalFindings { not_compared: Some("no rival".into()), ..both() }),
+            ("no noise floor", RivalFindings { noise_floor: None, ..both() }),
+            ("no number for one", RivalFindings { noise_floor: Some(f64::NAN), ..both() }),
+            ("nothing compared", found(Vec::new())),
+            ("one is lost", found(vec![fast.clone(), lost])),
+            // Gains are needed on enough canonical problems; one is all of them.
+            ("both gain", found(vec![problem(0.95, 0.005), problem(0.95, 0.005)])),
+            ("one gains too little", found(vec![problem(0.95, 0.005), problem(0.98, 0.005)])),
+            ("the only one gains", found(vec![problem(0.95, 0.005)])),
+            ("another alone gains", found(vec![even.clone(), other(gain.clone())])),
+            ("it and another gain", found(vec![problem(0.95, 0.005), other(gain.clone())])),
+            ("the interval reaches into the noise", found(vec![problem(0.95, 0.0495)])),
+            ("a noisy gain", noisy(0.1, problem(0.95, 0.005))),
+            // Losses elsewhere.
+            ("one may lose", with(problem(1.01, 0.015))),
+            ("another may lose", with(other(problem(1.01, 0.015)))),
+            ("one may lose a little", with(problem(1.01, 0.005))),
+            ("a slow tail", with(tail(1.04, 1.2))),
+            ("perhaps a slow tail", with(tail(1.004, 1.2))),
+            ("too few for a tail", with(few)),
+            ("a trade: slower on one, and faster by more on the others", with(problem(1.1, 0.01))),
+            // Slower asks to go back.
+            ("three times as slow", found(vec![problem(3.0, 0.1)])),
+            ("slower on one of two", found(vec![problem(1.03, 0.005), even])),
+            ("a little slower", found(vec![problem(1.015, 0.005)])),
+            ("slower within the noise", found(vec![problem(1.03, 0.03)])),
+            ("slower below the floor", noisy(0.05, problem(1.03, 0.005))),
+            ("slower on another", found(vec![problem(1.0, 0.001), other(problem(3.0, 0.1))])),
+        ];
+        let told = rows.map(|(name, found)| {
+            let Ruling { decision, why, not_slower } = decide(&RULE, &found);
+            format!("{name}: {}, not slower {not_slower:?}: {why}", decision.as_str())
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
@@ -351,8 +327,8 @@ mod tests {
             }
             let mut floor = 0.0_f64;
             for _ in 0..3 {
-                let equal = (0..2).map(|_| noise_of(random, 12, 0.0)).collect();
-                floor = floor.max(paired::noise_floor(equal, seed).floor);
+                let equal = [(); 2].map(|()| noise_of(random, 12, 0.0));
+                floor = floor.max(paired::noise_floor(&equal, seed).floor);
             }
             let problems = series.iter().map(|blocks| {
                 let compared = paired::compare(blocks, floor, seed);

@@ -5,4 +5,3 @@ pub mod paired;
 pub mod policy;
 pub mod regression;
 pub mod stats;
-pub mod stopping;

@@ -10,11 +10,10 @@ use evo_protocol::leaderboard::{PairedDecision, PairedProblem};
 use evo_protocol::worker::PairedTimes;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde::{Deserialize, Serialize};
 
 use super::stats::{Interval, below, bootstrap_medians, median, median_in_place, quantile, sorted};
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedComparison {
     pub decision: PairedDecision,
     /// Median of ln(time B / time A): negative where B is faster.
@@ -118,16 +117,15 @@ pub fn interleave<E>(
 
 /// A candidate timed against itself through the whole paired path. What a comparison claims is a median over blocks, so the
 /// floor is the 95th percentile of that median's absolute value where the truth is zero.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseFloor {
     /// 95th percentile of the claimed |difference|, as a share.
     pub floor: f64,
     /// 95th percentile of a single block pair's |difference|.
     pub block_floor: f64,
-    pub log_ratios: Vec<Vec<f64>>,
 }
 
-pub fn noise_floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
+pub fn noise_floor(processes: &[Vec<f64>], seed: u64) -> NoiseFloor {
     let all: Vec<f64> = processes.iter().flatten().copied().collect();
     // Blocks of two: one A B B A gives two neighboring ratios, which share their moment.
     let claims: Vec<f64> = bootstrap_medians(&all, 2_000, 2, seed).into_iter().map(f64::abs).collect();
@@ -139,7 +137,6 @@ pub fn noise_floor(processes: Vec<Vec<f64>>, seed: u64) -> NoiseFloor {
         // `f64::max` would drop the NaN, and a session without data would seem to have a floor.
         floor: if within.is_nan() { f64::NAN } else { within.max(between) },
         block_floor: quantile(&sorted(&absolute), 0.95),
-        log_ratios: processes,
     }
 }
 
@@ -235,11 +232,11 @@ mod tests {
     #[test]
     fn quiet_is_low_and_a_biased_process_shows() {
         let quiet: Vec<f64> = (0..20).map(|i| 0.001 * (f64::from(i * 7 % 20) / 19.0 - 0.5)).collect();
-        let noise = noise_floor(vec![quiet.clone(), quiet.clone()], 1);
+        let noise = noise_floor(&[quiet.clone(), quiet.clone()], 1);
         assert!(noise.floor < 0.0005, "{noise:?}");
         assert!(noise.floor <= noise.block_floor);
         let biased: Vec<f64> = quiet.iter().map(|ratio| ratio + 0.01).collect();
-        assert!(noise_floor(vec![quiet, biased], 1).floor > 0.009);
-        assert!(noise_floor(Vec::new(), 1).floor.is_nan());
+        assert!(noise_floor(&[quiet, biased], 1).floor > 0.009);
+        assert!(noise_floor(&[], 1).floor.is_nan());
     }
 }

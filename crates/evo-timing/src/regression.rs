@@ -81,7 +81,7 @@ fn floor(same: &[Vec<f64>], seed: u64) -> f64 {
         halves[at % 2].extend(process.iter().copied());
     }
     halves.retain(|half| !half.is_empty());
-    paired::noise_floor(halves, seed).floor
+    paired::noise_floor(&halves, seed).floor
 }
 
 /// Adjusted p-values in the order of the given ones.
@@ -127,18 +127,11 @@ mod tests {
 
     struct Machine {
         random: ChaCha8Rng,
+        /// How much blocks differ.
         block: f64,
-        process: f64,
-        drift: f64,
-        outliers: f64,
     }
 
     impl Machine {
-        fn new(seed: u64, block: f64) -> Machine {
-            let random = ChaCha8Rng::seed_from_u64(seed);
-            Machine { random, block, process: block / 3.0, drift: block / 2.0, outliers: 0.03 }
-        }
-
         fn uniform(&mut self) -> f64 {
             f64::from(self.random.next_u32()) / f64::from(u32::MAX)
         }
@@ -148,13 +141,13 @@ mod tests {
         }
 
         fn process(&mut self, blocks: u32, b_first: bool, slower: f64) -> Vec<f64> {
-            let luck = [self.normal() * self.process, self.normal() * self.process];
+            let luck = [(); 2].map(|()| self.normal() * (self.block / 3.0));
             let mut walk = 0.0;
             let times = interleave::<()>(blocks, b_first, |slot| {
-                walk += self.normal() * self.drift;
+                walk += self.normal() * (self.block / 2.0);
                 let slot = usize::from(slot);
                 let mut log = walk + luck[slot] + self.normal() * self.block + slower.ln_1p() * slot as f64;
-                if self.uniform() < self.outliers {
+                if self.uniform() < 0.03 {
                     log += 0.05 + 0.15 * self.uniform();
                 }
                 Ok(1e5 * log.exp())
@@ -173,7 +166,7 @@ mod tests {
     }
 
     fn run(seed: u64, block: f64, slower: f64) -> Vec<RegressionDecision> {
-        let mut machine = Machine::new(seed, block);
+        let mut machine = Machine { random: ChaCha8Rng::seed_from_u64(seed), block };
         let mut problems = vec![RegressionSamples::default(); 6];
         let mut open: Vec<usize> = (0..6).collect();
         let mut decisions = Vec::new();

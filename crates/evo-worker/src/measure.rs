@@ -9,8 +9,8 @@ use evo_protocol::device::{DeviceError, Telemetry};
 use evo_protocol::measurement::{Measurement, StopRule, TimingMode};
 use evo_protocol::verdict::{Cause, Gate, GateReport, GateState, Verdict, VerdictKind};
 use evo_protocol::worker::{MeasureAnswer, SamplePolicy};
+use evo_timing::policy::decide;
 use evo_timing::stats::{self, Interval, below, median, quantile, sorted};
-use evo_timing::stopping::decide;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 

@@ -197,7 +197,7 @@ impl Server {
         judge.reporter = Box::new(move |phase, detail| report(&wire, phase, detail));
         self.judge = Some(judge);
         let judge = self.build.clone();
-        let host = lease.as_ref().map(|_| evo_system::machine::name()).unwrap_or_default();
+        let host = lease.as_ref().map(|_| evo_system::machine_name()).unwrap_or_default();
         let settings = lease.map(|_| evo_device::telemetry::settings(&info.uuid)).unwrap_or_default();
         let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         let (protocol, pid) = (PROTOCOL_VERSION, std::process::id());

@@ -31,7 +31,7 @@ use crate::cli::sanitize::sanitize;
 use crate::cli::{
     CliError, DeviceSetup, ExitCode, Result, TestOneArgs, candidate, output, seed, session, words,
 };
-use crate::compile::warm::WarmCompiler;
+use crate::compile::WarmCompiler;
 use crate::engine::candidate::{
     CandidateRequest, ConfigurationChoice, ResolvedCandidate, TextChoice, resolve,
 };
@@ -224,8 +224,7 @@ impl<'a> RequestSession<'a> {
     fn lane(&mut self, ready: &ReadyRequest) -> Result<(WarmTask, bool)> {
         let (key, setup) = (&ready.key, &ready.asked.setup);
         if let Some(mut warm) = self.warm.take().filter(|warm| warm.key == *key) {
-            warm.lane.answer_by(setup.limits.until);
-            warm.lane.limit_steps(setup.limits.step_max);
+            warm.lane.limit(setup.limits.until, setup.limits.step_max);
             return Ok((warm, false));
         }
         let lane = session::lane(setup, Some(ready.asked.kernel()?))?;

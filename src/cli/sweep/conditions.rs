@@ -204,7 +204,7 @@ fn included(file: &SpaceFile, kernel: &KernelSpec, search: &SearchPath) -> Vec<S
     let reader = FileReader::default();
     let mut found: Vec<StudyInput> = Vec::new();
     for (text, options) in texts {
-        let scan = reader.scan(&text, &search.with_options(options.iter().map(String::as_str)));
+        let scan = reader.scan(&text, &search.with_options(options));
         found.extend(scan.existing().map(|(path, hash)| StudyInput {
             role: InputRole::Include,
             name: path.display().to_string(),

@@ -18,9 +18,9 @@ use crate::cli::{CliError, DeviceSetup, Result, session};
 use crate::compile::FarmOptions;
 use crate::journal::record::LaneAccount;
 use crate::kernel::spec::KernelSpec;
-use crate::machine;
+use crate::machine_name;
 use crate::process::worker_program;
-use crate::supervise::class::DeviceClass;
+use crate::supervise::child::DeviceClass;
 use crate::supervise::lane::{Lane, LaneError, LaneLimits, LaneOptions, describe};
 
 /// Stands in a command for the file with the bridge to Ray, which is written before the first lane starts.
@@ -301,7 +301,7 @@ pub fn start_all(orders: &[LaneOrder], setup: &DeviceSetup, kernel: &KernelSpec)
             DeviceKind::Host => format!("{}#{at}", info.uuid),
             DeviceKind::Cuda | DeviceKind::Replay => info.uuid.clone(),
         };
-        let host = if own { machine::name() } else { lane.host().to_string() };
+        let host = if own { machine_name() } else { lane.host().to_string() };
         let options = own.then_some(options);
         let name = order.name.clone();
         let account = LaneAccount { name, host, device_uuid, ..LaneAccount::default() };

@@ -27,17 +27,12 @@ const TEXTS: &[(&str, &str)] = texts! {
     "cstdio" "cstdlib" "cstring" "functional" "limits" "numeric" "optional" "tuple" "type_traits" "utility"
 };
 
-const OF_C: [(&str, &str); 9] = [
-    ("assert.h", "cassert"),
-    ("float.h", "cfloat"),
-    ("limits.h", "climits"),
-    ("math.h", "cmath"),
-    ("stddef.h", "cstddef"),
-    ("stdint.h", "cstdint"),
-    ("stdio.h", "cstdio"),
-    ("stdlib.h", "cstdlib"),
-    ("string.h", "cstring"),
-];
+macro_rules! of_c {
+    ($($name:literal)*) => { [$((concat!($name, ".h"), concat!("c", $name))),*] };
+}
+
+const OF_C: [(&str, &str); 9] =
+    of_c!("assert" "float" "limits" "math" "stddef" "stdint" "stdio" "stdlib" "string");
 
 /// The whole of CUB, which is more than NVRTC reads.
 const CUB: (&str, &str) = ("cub/cub.cuh", include_str!("include/cub.cuh"));

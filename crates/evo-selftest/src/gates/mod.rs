@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use evo::cli::error::CliError;
 use evo::cli::selftest::{SelftestCheck, SelftestReport};
 use evo::cli::session::{self, DeviceSetup};
-use evo::compile::warm::WarmCompiler;
+use evo::compile::WarmCompiler;
 use evo::compile::{FarmOptions, compile_one};
 use evo::engine::prepared::PreparedKernel;
 use evo::engine::single;

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use evo::compile::FarmOptions;
-use evo::compile::warm::WarmCompiler;
+use evo::compile::WarmCompiler;
 use evo_protocol::check::{CheckSet, GateCheck};
 use evo_protocol::device::DeviceKind;
 use serde_json::Value;

@@ -431,6 +431,8 @@ mod tests {
         );
         assert_eq!(child.end(PATIENT).and_then(|status| status.code()), Some(3));
         assert_eq!(child.log().text(), "said\n");
+        // A line without an end is given up.
+        assert_eq!(next(&mut sh("yes | tr -d '\\n'")), Incoming::Overlong);
     }
 
     #[test]
@@ -449,10 +451,5 @@ mod tests {
         assert_eq!(next(&mut deaf), line("up"));
         deaf.interrupt();
         assert_eq!(deaf.end(Duration::from_millis(500)), None);
-    }
-
-    #[test]
-    fn a_line_without_an_end_is_given_up() {
-        assert_eq!(next(&mut sh("yes | tr -d '\\n'")), Incoming::Overlong);
     }
 }

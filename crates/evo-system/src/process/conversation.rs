@@ -39,18 +39,12 @@ pub enum DeathHow {
     },
     /// By itself, or by a signal that was not ours.
     Exit(ExitStatus),
-    Protocol {
-        found: String,
-    },
+    Protocol(String),
     /// The connection to a child under a lease ended, or brought no sign of life. What the launcher at this end of it
     /// says may come late and may be wrong.
-    Cut {
-        what: String,
-    },
+    Cut(String),
     /// It asked for a binary that is gone.
-    Missing {
-        what: String,
-    },
+    Missing(String),
     /// Its own fault handler spoke.
     Fault {
         error: Box<DeviceError>,
@@ -65,9 +59,9 @@ impl fmt::Display for DeathHow {
                 Some(signal) => write!(formatter, "killed by {}", signal_name(signal)),
                 None => write!(formatter, "exited with {} before it answered", status.code().unwrap_or(-1)),
             },
-            DeathHow::Protocol { found: text }
-            | DeathHow::Cut { what: text }
-            | DeathHow::Missing { what: text } => formatter.write_str(text),
+            DeathHow::Protocol(text) | DeathHow::Cut(text) | DeathHow::Missing(text) => {
+                formatter.write_str(text)
+            }
             DeathHow::Fault { error } => formatter.write_str(&error.message),
         }
     }
@@ -96,8 +90,9 @@ pub struct Conversation<Q, R> {
     version: u32,
     last_id: u64,
     lease: Option<Lease>,
-    since: Instant,
-    phase: Option<Phase>,
+    /// Limits count from here.
+    pub since: Instant,
+    pub phase: Option<Phase>,
     place: String,
     types: PhantomData<fn(Q) -> R>,
 }
@@ -174,18 +169,6 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         (self.since, self.phase, self.place) = (Instant::now(), phase, place);
     }
 
-    pub fn restart_limit(&mut self) {
-        self.since = Instant::now();
-    }
-
-    pub fn phase(&self) -> Option<Phase> {
-        self.phase
-    }
-
-    pub fn since(&self) -> Instant {
-        self.since
-    }
-
     pub fn ask(&mut self, request: &Q, limit: Duration) -> Result<R, Death> {
         self.ask_patiently(request, limit, 1)
     }
@@ -235,7 +218,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
     }
 
     pub fn break_off(&mut self, found: impl Into<String>) -> Death {
-        self.die(DeathHow::Protocol { found: found.into() })
+        self.die(DeathHow::Protocol(found.into()))
     }
 
     pub fn dismiss(&mut self, farewell: &Q) {
@@ -284,7 +267,7 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
                 .filter(|lease| lease.heard.is_some_and(|heard| heard.elapsed() >= lease.silence));
             if let Some(Lease { silence, .. }) = silence {
                 let what = format!("no sign of life for {} s", silence.as_secs_f64());
-                return Err(self.die(DeathHow::Cut { what }));
+                return Err(self.die(DeathHow::Cut(what)));
             }
             if Instant::now() >= until {
                 let before = waited;
@@ -300,8 +283,8 @@ impl<Q: Serialize, R: DeserializeOwned> Conversation<Q, R> {
         let status = self.child.end(EXIT_GRACE);
         let how = match (status, &self.lease) {
             (Some(status), None) => DeathHow::Exit(status),
-            (None, None) => DeathHow::Protocol { found: "it closed its stdout and went on running".into() },
-            (None, Some(_)) => DeathHow::Cut { what: "the connection to it ended".into() },
+            (None, None) => DeathHow::Protocol("it closed its stdout and went on running".into()),
+            (None, Some(_)) => DeathHow::Cut("the connection to it ended".into()),
             (Some(status), Some(_)) => behind_launcher(status),
         };
         self.die(how)
@@ -326,7 +309,7 @@ fn behind_launcher(status: ExitStatus) -> DeathHow {
         (None, None | Some(0)) => String::new(),
         (None, Some(code)) => format!(", and its launcher exited with {code}"),
     };
-    DeathHow::Cut { what: format!("the connection to it ended{launcher}") }
+    DeathHow::Cut(format!("the connection to it ended{launcher}"))
 }
 
 #[cfg(test)]
@@ -349,7 +332,7 @@ mod tests {
     }
 
     fn found(text: &str) -> DeathHow {
-        DeathHow::Protocol { found: text.to_string() }
+        DeathHow::Protocol(text.to_string())
     }
 
     #[test]
@@ -424,7 +407,7 @@ mod tests {
     #[test]
     fn a_silent_lane_and_a_lane_that_is_gone_are_told_apart() {
         let how = |script: &str| leased(script).ask(&"hello".to_string(), PATIENT).unwrap_err().how;
-        let cut = |what: &str| DeathHow::Cut { what: what.to_string() };
+        let cut = |what: &str| DeathHow::Cut(what.to_string());
         let word = "echo '{\"v\":1,\"id\":0,\"lease\":\"now\",\"body\":\"alive\"}'";
         // What comes before the request is forgotten: a worker says nothing before it is greeted.
         assert_eq!(how(&format!("read line; {word}; sleep 60")), cut("no sign of life for 0.25 s"));
