@@ -1,5 +1,6 @@
 //! What was tried on a kernel and where it led, in time order: champions of studies, evaluations and gate runs of all
-//! devices in an output folder. A ladder is read and never written. The champions of all studies come from their journals.
+//! devices in an output folder. A ladder is read and never written. The champions of all studies come from their
+//! journals.
 
 use std::collections::BTreeMap;
 use std::io;

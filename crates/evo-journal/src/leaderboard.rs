@@ -363,8 +363,8 @@ pub enum Succession {
     Kept(Box<LeaderboardSection>),
 }
 
-/// A section keeps the best that was ever confirmed: a study takes it over with a champion that is faster beyond the noise,
-/// and otherwise leaves it as it is.
+/// A section keeps the best that was ever confirmed: a study takes it over with a champion that is faster beyond the
+/// noise, and otherwise leaves it as it is.
 pub fn merge(board: &mut Leaderboard, mut section: LeaderboardSection) -> Succession {
     let key = section.key();
     let Some(held) = board.sections.iter_mut().find(|own| own.key() == key) else {

@@ -72,7 +72,8 @@ pub fn set_aside<'a>(
     Ok((folder.place(name), fresh))
 }
 
-/// Writes a file that follows from the journal. A pipe, a device or a folder of that name is refused: somebody may have made it for a reason.
+/// Writes a file that follows from the journal. A pipe, a device or a folder of that name is refused: somebody may have
+/// made it for a reason.
 pub fn write_view(folder: &OwnFolder, name: &str, bytes: &[u8], synced: bool) -> Result<(), JournalError> {
     JournalError::refuse_irregular(folder, name)?;
     folder.replace(name, bytes, synced).map_err(|error| JournalError::io("write", &folder.place(name), error))

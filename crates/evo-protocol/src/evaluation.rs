@@ -205,7 +205,7 @@ impl Evaluation {
     }
 }
 
-/// What is known of a variant once it is compiled and before anything of it runs. Of several kernels and launches each fact is the worst; `None` is not
+/// Facts of a compiled variant. Of several kernels and launches each fact is the worst; `None` is not
 /// known, as most are on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {

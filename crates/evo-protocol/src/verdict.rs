@@ -337,7 +337,7 @@ impl GateReport {
 }
 
 words! {
-    /// The checks of compute-sanitizer, each a run of its own.
+    // The checks of compute-sanitizer, each a run of its own.
     #[derive(Hash, JsonSchema)]
     SanitizerCheck {
         /// Accesses outside of allocations, and misaligned ones.

@@ -195,7 +195,8 @@ pub struct MetricMovement {
     pub has_moved: bool,
 }
 
-/// Whether a metric moved between two profiles of kernels that make the same launches. Counts are summed over the launches; of an average it is the launch that went furthest in the direction.
+/// Whether a metric moved between two profiles of kernels that make the same launches. Counts are summed over the
+/// launches; of an average it is the launch that went furthest in the direction.
 pub fn movement(
     field: &str,
     direction: MetricDirection,

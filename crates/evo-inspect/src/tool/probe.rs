@@ -136,8 +136,8 @@ pub struct GitState {
     pub is_dirty: Option<bool>,
 }
 
-/// What git says of the folder that evo runs in. It is only asked, and told not to take locks. `patience` is for each of two
-/// questions.
+/// What git says of the folder that evo runs in. It is only asked, and told not to take locks. `patience` is for each of
+/// two questions.
 pub fn git_state(folder: &Path, places: &ToolPlaces, patience: Duration) -> GitState {
     let Ok(git) = locate(ToolKind::Git, None, places) else { return GitState::default() };
     let commit = git_said(&git, folder, patience, &["rev-parse", "HEAD"]).map(|text| text.trim().to_string());
