@@ -108,14 +108,12 @@ fn parsed(words: &[OsString]) -> Result<ParsedLine, clap::Error> {
 }
 
 /// Options of the commands that judge one candidate, each with the presets in which it has no effect.
-/// One that only says how something is done that is not done here, such as `--seed`, is nobody's mistake.
-const IDLE: [(&str, &[&str]); 7] = [
+/// One that only says how something is done that is not done here, such as `--seed` or a limit, is nobody's mistake:
+/// scripts give the same to all.
+const IDLE: [(&str, &[&str]); 4] = [
     ("problem", &["build", "gate"]),
     ("allow-not-run", &["build"]),
     ("sanitize on", &["build", "profile", "invert"]),
-    ("limit device", &["build"]),
-    ("limit tool", &["build", "benchmark"]),
-    ("limit sampling", &["build", "test", "sanitize"]),
     ("limit total", &["serve"]),
 ];
 

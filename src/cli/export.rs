@@ -267,7 +267,8 @@ fn export_results(arguments: &ExportArgs, call: &Call) -> Result<Answer> {
     let chosen = report::choose(&arguments.one.candidate.out, Some(study))?;
     let history = History::replay(reader::read_in(&chosen.folder)?);
     let Some(header) = &history.header else {
-        return Err(CliError::usage(format!("the journal of `{study}` has no header")));
+        let text = format!("the journal of `{study}` has no header that this evo reads");
+        return Err(CliError::usage(text));
     };
     if history.evaluations.is_empty() {
         return Err(CliError::usage(format!("nothing in study `{study}` has a verdict yet")));

@@ -47,8 +47,8 @@ pub fn summary(arguments: &HistoryArgs, call: &Call) -> Result<Answer> {
     let ladder = read(&arguments.out)?;
     let rungs = chosen(&ladder, arguments.kernel.as_deref(), arguments.device.as_deref())?;
     let Some(rung) = newest(&rungs) else {
-        let text =
-            format!("nothing was tried yet: `{}` has no evaluation and no study", arguments.out.display());
+        let why = nothing_tried(&ladder);
+        let text = format!("{why}: `{}` has no evaluation and no study", arguments.out.display());
         return Err(
             CliError::usage(text).with_hint("`evo sweep` and `evo evaluate` leave something to sum up")
         );
@@ -101,7 +101,9 @@ fn rebuild(out: &Path) -> Result<()> {
     for (_, section) in found.sections {
         leaderboard::merge(&mut board, section);
     }
-    leaderboard_file::replace(&out, &board)?;
+    if let Some(aside) = leaderboard_file::replace(&out, &board)?.put_aside {
+        eprintln!("note: an unreadable leaderboard was put aside as `{}`", aside.display());
+    }
     Ok(())
 }
 
@@ -111,6 +113,11 @@ fn read(out: &Path) -> Result<Ladder> {
         return Err(error.with_hint("`evo sweep` and `evo evaluate` make it; `--out` names another one"));
     }
     Ok(Ladder::read(out)?)
+}
+
+/// Why there is nothing: a journal may be damaged, or of an early build.
+fn nothing_tried(ladder: &Ladder) -> String {
+    ladder.notes.first().cloned().unwrap_or_else(|| "nothing was tried yet".to_string())
 }
 
 fn chosen<'a>(ladder: &'a Ladder, kernel: Option<&str>, device: Option<&str>) -> Result<Vec<&'a Rung>> {
@@ -123,7 +130,7 @@ fn chosen<'a>(ladder: &'a Ladder, kernel: Option<&str>, device: Option<&str>) ->
     if let Some(unknown) = kernel.filter(|name| !kernels.contains(name)) {
         let hint = match nearest(unknown, kernels.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if kernels.is_empty() => "nothing was tried yet".to_string(),
+            None if kernels.is_empty() => nothing_tried(ladder),
             None => format!("there are {}", kernels.join(", ")),
         };
         return Err(CliError::usage(format!("nothing was tried on a kernel `{unknown}`")).with_hint(hint));

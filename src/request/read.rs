@@ -97,7 +97,8 @@ fn explained(error: &serde_path_to_error::Error<serde_json::Error>, noun: &str) 
     let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let ([name, known @ ..], true) = (&quoted[..], text.starts_with("unknown ")) else {
         let hint = "`evo explain --schema evaluate-request` prints what a request may have";
-        let message = if path == "." { text.to_string() } else { format!("`{path}`: {text}") };
+        let message =
+            if matches!(path.as_str(), "." | "?") { text.to_string() } else { format!("`{path}`: {text}") };
         return (message, Some(hint.to_string()).filter(|_| noun == "field"));
     };
     let hint = suggestion(name, known.iter().copied(), || format!("one of: {}", known.join(", ")));

@@ -261,7 +261,7 @@ fn unknown(word: &str, name: &str) -> CandidateError {
         Some(near) => format!("did you mean `@{near}`?"),
         None => {
             "`@champion`, `@previous`, `@baseline`, `@17` (an evaluation of a study), `@3fa9c0` (the first \
-                 digits of a hash)"
+                 digits of a hash); in `evo restore` also `@best`, `@iteration-17`"
                 .to_string()
         }
     };

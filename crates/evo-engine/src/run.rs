@@ -268,7 +268,7 @@ impl<'a, R: Recipe> Engine<'a, R> {
         let running = self.flight.on_lane.first().and_then(|number| self.flight.variants.get(number));
         if let Some(variant) = running {
             let message = format!(
-                "`{}` was still on the device when the time was used up: it has no verdict",
+                "`{}` was still on the device when the run ended: it has no verdict",
                 variant.configuration
             );
             self.notice(message)?;

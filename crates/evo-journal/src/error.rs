@@ -24,7 +24,7 @@ pub enum JournalError {
     Foreign { path: PathBuf, what: &'static str, written: String, current: String },
     #[error("the journal `{}` has format {found}; this evo reads up to {known}", path.display())]
     Newer { path: PathBuf, found: u32, known: u32 },
-    #[error("the journal `{}` has no readable header", path.display())]
+    #[error("the journal `{}` has no header that this evo reads", path.display())]
     NoHeader { path: PathBuf },
 }
 
@@ -60,7 +60,9 @@ impl JournalError {
                  began with"
             }
             JournalError::Newer { .. } => "use a newer evo",
-            JournalError::NoHeader { .. } => "choose another folder with `--study` or `--out`",
+            JournalError::NoHeader { .. } => {
+                "its first line is damaged or of an early build of evo; choose another folder with `--study` or `--out`"
+            }
         };
         Some(hint.to_string())
     }
