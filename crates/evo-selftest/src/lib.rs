@@ -125,15 +125,14 @@ fn run(arguments: &Arguments) -> Result<bool, CliError> {
     Ok(passed)
 }
 
-/// Built-in references as the device computes them, beside plain loops; one check for each problem.
 fn references(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {
     let image = std::fs::read(session::reference_kernels(&order.setup, None)?)?;
     let device = open_device(&order.setup)?;
     let info = serde_json::to_value(device.info())?;
-    let rows = compare_references(device, &image, None, order.seed, Some(alarms::defined)).map_err(failed)?;
-    for row in rows {
-        let right = || format!("{} kinds of inputs; {:.1e} of what may differ", row.cases, row.worst);
-        report.add(&row.name, row.difference.clone().map_or_else(|| Ok(right()), Err));
+    let rows = compare_references(device, &image, None, order.seed, Some(alarms::defined));
+    for row in rows.map_err(failed)? {
+        let right = format!("{} kinds of inputs; {:.1e} of what may differ", row.cases, row.worst);
+        report.add(&row.name, row.difference.map_or(Ok(right), Err));
     }
     Ok(info)
 }

@@ -114,8 +114,7 @@ pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
 
 /// With the one built-in reference that fixtures have.
 fn lane(setup: &DeviceSetup) -> Result<Lane, CliError> {
-    let file = catalog::open("rmsnorm")?;
-    session::lane(setup, Some(session::kernel_of(&file)?))
+    session::lane(setup, Some(session::kernel_of(&catalog::open("rmsnorm")?)?))
 }
 
 struct GateBench {

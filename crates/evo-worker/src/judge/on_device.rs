@@ -121,26 +121,23 @@ impl Kernels<'_> {
             let bytes = (dtype.bytes() * elements).next_power_of_two().max(LIST_MIN);
             Ok::<There, DeviceError>(There { buffer: self.pool.working(name, bytes)?, dtype, elements })
         };
-        let [expected, trusted, scratch] = [
-            list("(answer)", DType::F64, elements)?,
-            list("(answer in single precision)", DType::F32, elements)?,
-            list("(reference)", DType::F64, work.scratch())?,
-        ];
+        let answer = list("(answer)", DType::F64, elements)?;
+        let single = list("(answer in single precision)", DType::F32, elements)?;
+        let room = list("(reference)", DType::F64, work.scratch())?;
         let given =
             work.inputs.iter().map(|at| list(&format!("(input {at})"), DType::F64, values[*at].len() as u64));
         let inputs = given.map(|list| list.map(|list| list.buffer)).collect::<Result<Vec<_>, _>>()?;
         for (buffer, at) in inputs.iter().zip(&work.inputs) {
             self.pool.device.write(*buffer, &element::f64_bytes(&values[*at]))?;
         }
-        let threads = if self.pool.device.info().kind == DeviceKind::Host { 1 } else { THREADS };
-        let [own, single, room] = [expected, trusted, scratch].map(|list| list.buffer);
-        let buffers =
-            WorkBuffers { inputs, expected: own, trusted: single, scratch: room, plain: Some(threads) };
+        let plain = Some(if self.pool.device.info().kind == DeviceKind::Host { 1 } else { THREADS });
+        let [expected, trusted, scratch] = [answer, single, room].map(|list| list.buffer);
+        let buffers = WorkBuffers { inputs, expected, trusted, scratch, plain };
         if elements > 0 {
             self.pool.device.launch(self.references.module, &work.launches(&buffers))?;
             self.pool.device.synchronize()?;
         }
-        Ok(work.answer(values, [self.read(expected)?, self.read(trusted)?, self.read(scratch)?]))
+        Ok(work.answer(values, [self.read(answer)?, self.read(single)?, self.read(room)?]))
     }
 
     pub fn read(&mut self, There { buffer, dtype, elements }: There) -> Result<Vec<f64>, DeviceError> {

@@ -98,6 +98,7 @@ impl ReferenceWork {
             "gemm" => {
                 let ((a, [m, k]), (b, [rows, n])) = (named.input("a")?, named.input("b")?);
                 named.require(rows == k, "`a[M,K]` and `b[K,N]` with the same K")?;
+                named.require(m.max(k).max(n) < 1 << 31, "extents below 2^31")?;
                 (WorkKind::Gemm { m, k, n }, vec![a, b], named.output("c", &[m, n])?)
             }
             "softmax" => {
