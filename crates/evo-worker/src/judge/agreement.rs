@@ -90,7 +90,7 @@ pub fn compare_references(
                 let draw = Draw { seed, index: 0, family, magnitude: *magnitude };
                 let bytes = expected::input_bytes(&plan, draw)?;
                 let right = definition.map(|own| own(name, &plan, &expected::values(&plan, &bytes)));
-                let (difference, worst) = compare(kernels, [&plain, &large], (&plan, family), &bytes, right)?;
+                let (difference, worst) = compare(kernels, [&plain, &large], &plan, &bytes, right)?;
                 row.note(difference.map(|what| format!("{} ×{magnitude}: {what}", family.as_str())));
                 row.worst = row.worst.max(worst);
             }
@@ -112,7 +112,7 @@ pub fn compare_references(
 fn compare(
     kernels: &mut Kernels<'_>,
     [plain, large]: [&ReferenceWork; 2],
-    (plan, family): (&ProblemPlan, Family),
+    plan: &ProblemPlan,
     bytes: &[Vec<u8>],
     right: Option<Vec<f64>>,
 ) -> Result<(Option<String>, f64), DeviceError> {
@@ -149,7 +149,7 @@ fn compare(
     let is_lost = |(trusted, expected): (&f64, &f64)| !trusted.is_finite() && expected.is_finite();
     let overflows = own.trusted.iter().flatten().zip(&own.expected).any(is_lost);
     let difference = difference
-        .or_else(|| untrusted(plan, family, &own))
+        .or_else(|| untrusted(plan, plain, &own))
         .or_else(|| scales_differ(&device_scale, &scale))
         .or_else(|| special.then(|| "the first value that is not finite".to_string()))
         .or_else(|| {
@@ -158,16 +158,16 @@ fn compare(
     Ok((difference, worst))
 }
 
-/// What the trusted computation gives is rounded to the output's type, and for plain inputs about as exact as f32 allows.
-fn untrusted(plan: &ProblemPlan, family: Family, own: &ReferenceAnswer) -> Option<String> {
+/// What the trusted computation gives is rounded to the output's type, and otherwise about as exact as f32 allows.
+fn untrusted(plan: &ProblemPlan, work: &ReferenceWork, own: &ReferenceAnswer) -> Option<String> {
     let trusted = own.trusted.as_ref()?;
-    let dtype = plan.buffers[own.buffer].dtype;
+    let dtype = plan.buffers[work.output].dtype;
     let unit = |dtype| element::precision(dtype).map_or(0.0, |own| own.unit);
     let most = 4.0 * own.noise.max + (SINGLE + 4.0 * unit(dtype)) * max_abs(&own.expected);
     let rounded = element::widen(&element::narrow(trusted, dtype), dtype);
     let is_bad = |index: &usize| {
         let (value, error) = (trusted[*index], (trusted[*index] - own.expected[*index]).abs());
-        value.is_finite() && (value != rounded[*index] || family == Family::Normal && error > most)
+        value.is_finite() && (value != rounded[*index] || error > most)
     };
     let index = (0..trusted.len()).find(is_bad)?;
     Some(format!("the trusted element {index} is `{:e}` for `{:e}`", trusted[index], own.expected[index]))
@@ -178,8 +178,6 @@ fn scales_differ(own: &AnswerScale, other: &AnswerScale) -> Option<String> {
     let doubt = AGREEMENT_NOISE * other.noise_max;
     let whole = doubt * (other.elements as f64).sqrt();
     let (a, b) = (own.trusted.unwrap_or_default(), other.trusted.unwrap_or_default());
-    // The largest logit of a block is none where one of them is not finite.
-    let is_whole = other.finite == other.elements;
     let kind = |own: &AnswerScale| f64::from(u8::from(own.exact) + 2 * u8::from(own.trusted.is_some()));
     let rows = [
         ("elements", own.elements as f64, other.elements as f64, 0.0),
@@ -189,7 +187,7 @@ fn scales_differ(own: &AnswerScale, other: &AnswerScale) -> Option<String> {
         ("largest element", own.max, other.max, doubt),
         ("spread", own.spread, other.spread, SCALES * other.max + doubt),
         ("tail", own.tail, other.tail, SCALES),
-        ("noise", own.noise_max, other.noise_max, if is_whole { 0.0 } else { f64::INFINITY }),
+        ("noise", own.noise_max + own.noise_rms, other.noise_max + other.noise_rms, 0.0),
         ("largest trusted error", a.max, b.max, SCALES * UNIT_F32 * other.max + doubt),
         ("trusted error", a.norm, b.norm, SCALES * UNIT_F32 * other.max + whole),
         ("mean trusted error", a.mean, b.mean, SCALES * UNIT_F32 * other.max + doubt),

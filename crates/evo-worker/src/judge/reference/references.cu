@@ -101,7 +101,7 @@ __device__ void gemm(Values a, Values b, double* expected, float* trusted, int m
     }
 }
 
-// Four neighbors of a row a thread.
+// Four neighbors of a row a thread. The product of two floats is exact in fp64: rounding it leaves nothing to fuse.
 __device__ void gemm_plain(const double* a, const double* b, double* expected, float* trusted, int m, int k, int n,
                            int type) {
     const u64 step = (u64)gridDim.x * blockDim.x, strips = ((u64)n + EACH - 1) / EACH;
@@ -115,12 +115,12 @@ __device__ void gemm_plain(const double* a, const double* b, double* expected, f
         float singles[EACH] = {};
 #pragma unroll 1
         for (int p = 0; p < k; p++) {
-            const double left = row[p];
+            const double left = row[p], left_single = (double)(float)left;
 #pragma unroll
             for (int j = 0; j < EACH; j++) {
                 const double right = b[(u64)p * n + columns[j]];
                 sums[j] += left * right;
-                singles[j] += __fmul_rn((float)left, (float)right);
+                singles[j] += (float)(left_single * (double)(float)right);
             }
         }
 #pragma unroll
@@ -409,7 +409,7 @@ __device__ void attention_plain(const double* q, const double* k, const double* 
             for (int d = 0; d < own.depth; d++) {
                 const double left = query[d], right = keys[(u64)j * own.depth + d];
                 logit += left * right;
-                single += __fmul_rn((float)left, (float)right);
+                single += (float)((double)(float)left * (double)(float)right);
             }
             logit = __dmul_rn(logit, scale);
             single = __fmul_rn(single, (float)scale);
@@ -431,14 +431,14 @@ __device__ void attention_plain(const double* q, const double* k, const double* 
             multiply(j);
             const double power = exp(logit - max);
             const float power_single = expf(single - max_single);
-            const float kept = rounded(power_single, own.type_in);
+            const double kept = (double)rounded(power_single, own.type_in);
             sum += power;
             sum_single += power_single;
 #pragma unroll 1
             for (int d = 0; d < own.depth; d++) {
                 const double value = values[(u64)j * own.depth + d];
                 out[d] += power * value;
-                out_single[d] += __fmul_rn(kept, (float)value);
+                out_single[d] += (float)(kept * (double)(float)value);
             }
         }
 #pragma unroll 1
