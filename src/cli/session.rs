@@ -379,35 +379,44 @@ pub fn support_cubin(setup: &DeviceSetup) -> Result<Option<PathBuf>> {
     Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
-/// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled.
-pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<PathBuf> {
-    let (text, entries) = (on_device::source(name), on_device::entries(name));
+/// A built-in reference, what a reference of the user's needs, or all of it, as kernels of this device, compiled. None where
+/// the device has no kernels for it.
+pub fn reference_kernels(setup: &DeviceSetup, name: Option<&str>) -> Result<Option<PathBuf>> {
+    let Some(text) = on_device::source(name) else { return Ok(None) };
+    let entries = on_device::entries(name);
     let source = KernelSource::plain("evo_references.cu", text, entries);
-    Ok(compile::own_kernels(&setup.farm, source)?)
+    Ok(Some(compile::own_kernels(&setup.farm, source)?))
 }
 
-/// The helper kernels and those for a reference. On the host only the latter are needed, for one that is built in: the
-/// processor is the device.
+/// The helper kernels and those for a reference. On the host neither is needed, because the processor is the
+/// device.
 fn own_kernels(
     setup: &DeviceSetup,
     kernel: Option<&KernelSpec>,
 ) -> Result<(Option<PathBuf>, Option<ReferenceKernels>)> {
+    if setup.choice.kind != DeviceKind::Cuda {
+        return Ok((None, None));
+    }
     let name = kernel.map(|kernel| match &kernel.check.reference {
         ReferenceSpec::Builtin { name } => name.as_str(),
         _ => on_device::OWN,
     });
-    if setup.choice.kind != DeviceKind::Cuda && name.is_none_or(|name| name == on_device::OWN) {
-        return Ok((None, None));
-    }
-    let references = || name.map(|name| reference_kernels(setup, Some(name))).transpose();
-    // Each takes the compiler some hundred milliseconds, once per cache. Others than the helpers are only put into the cache,
-    // where whoever needs them finds them, or meets the same error.
-    let support = std::thread::scope(|scope| {
+    // Each takes the compiler some hundred milliseconds, once per cache. The task's kernels are only put into the cache, where
+    // whoever needs them finds them, or meets the same error.
+    std::thread::scope(|scope| {
         let ahead = || kernel.map(|kernel| drop(task_kernels(kernel, setup)));
         let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
-        let _ = std::thread::Builder::new().spawn_scoped(scope, || drop(references()));
-        support_cubin(setup)
-    })?;
-    let path = name.zip(references()?);
-    Ok((support, path.map(|(name, path)| ReferenceKernels { name: name.to_string(), path })))
+        let compiled = |name| reference_kernels(setup, Some(name));
+        let references = name.map(|name| {
+            let running = std::thread::Builder::new().spawn_scoped(scope, move || compiled(name));
+            (name, running.map_err(|_| compiled(name)))
+        });
+        let support = support_cubin(setup)?;
+        let Some((name, references)) = references else { return Ok((support, None)) };
+        let path = match references {
+            Ok(running) => running.join().map_err(|_| CliError::harness("a compiling thread panicked"))?,
+            Err(compiled) => compiled,
+        }?;
+        Ok((support, path.map(|path| ReferenceKernels { name: name.to_string(), path })))
+    })
 }

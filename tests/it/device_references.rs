@@ -1,5 +1,5 @@
-//! Kernels of the device for references: a wrong one is found, and they judge variants. The host device compiles and runs the
-//! same kernels as a GPU does.
+//! Built-in references as kernels of the device: they agree with the plain functions, a wrong one is found, and they
+//! judge a variant as the plain functions do. The host device compiles and runs the same kernels as a GPU does.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::toolchain;
 
 /// The kernels of one reference, or of all, as a file, with a text of theirs replaced.
 fn compiled(name: Option<&str>, (from, to): (&str, &str), cache: &tempfile::TempDir) -> PathBuf {
-    let source = on_device::source(name);
+    let source = on_device::source(name).unwrap();
     assert!(source.contains(from), "{from}");
     let source = KernelSource::plain("references.cu", source.replace(from, to), on_device::entries(name));
     own_kernels(&farm(DeviceKind::Host, "host", toolchain::host_toolbox(), cache), source).unwrap()
@@ -35,7 +35,7 @@ fn farm(kind: DeviceKind, arch: &str, toolbox: Toolbox, cache: &tempfile::TempDi
 fn agreement(name: &str, from: &str, to: &str) -> Vec<Agreement> {
     let cache = tempfile::tempdir().unwrap();
     let image = std::fs::read(compiled(Some(name), (from, to), &cache)).unwrap();
-    compare_references(Box::new(HostDevice::open().unwrap()), &image, Some(name), 5, None).unwrap()
+    compare_references(Box::new(HostDevice::open().unwrap()), &image, Some(name), 5).unwrap()
 }
 
 #[test]
@@ -50,7 +50,8 @@ fn a_kernel_that_is_wrong_is_found() {
             "`{to}` for `{from}` is not found: {rows:?}"
         );
     };
-    check("attention", "query[i] = q.single(start + i)", "query[i] = q.single(start + i) * 1.000001f");
+    let rmsnorm = ("row_sum(square) / (double)columns + 1e-6)", "row_sum(square) / (double)columns + 1e-5)");
+    check("rmsnorm", rmsnorm.0, rmsnorm.1);
     check("gemm", "tile.right[p][own_column + 16 * j];", "tile.right[p][own_column + 16 * j] * 1.000001f;");
     // Only the trusted computation, whose error decides how far a kernel may be off.
     check(
@@ -94,6 +95,16 @@ fn a_variant_is_judged_by_answers_of_the_device() {
         assert_eq!(full.state, GateState::Pass);
         assert!(full.cases > 5, "{full:?}");
     }
+}
+
+#[test]
+fn a_reference_on_which_both_do_not_agree_is_nobodys_verdict() {
+    let cache = tempfile::tempdir().unwrap();
+    let path = compiled(Some("rmsnorm"), ("(double)columns + 1e-6)", "(double)columns + 1e-2)"), &cache);
+    let mut lane = lane(ReferenceKernels { name: "rmsnorm".into(), path }, &cache);
+    let judged = lane.evaluate(&rmsnorm(8), &Standing::default());
+    assert_eq!(judged.verdict.kind, VerdictKind::HarnessError, "{judged:#?}");
+    assert!(judged.verdict.message.contains("do not agree"), "{}", judged.verdict.message);
 }
 
 /// A space with a reference of its own at a size that the device answers.
@@ -272,9 +283,10 @@ fn they_compile_for_gpus() {
     for (name, arch) in
         [(None, "sm_90a"), (None, "sm_75"), (Some("gemm"), "sm_80"), (Some(on_device::OWN), "sm_100a")]
     {
-        let text = on_device::source(name);
+        let text = on_device::source(name).unwrap();
         let source = KernelSource::plain("references.cu", text, on_device::entries(name));
         own_kernels(&farm(DeviceKind::Cuda, arch, toolchain::toolbox(), &cache), source)
             .unwrap_or_else(|error| panic!("{name:?} for {arch}: {error}"));
     }
+    assert!(on_device::source(Some("convolution")).is_none());
 }

@@ -94,7 +94,7 @@ fn units<'a>(
         "rmsnorm" => rmsnorm(input("x"), input("w"), size("COLS")),
         "softmax" => softmax(input("x"), size("COLS")),
         "transpose" => transpose(input("x"), size("ROWS"), size("COLS")),
-        "attention" | "attention_simt" | "attention_mma" => {
+        "attention_simt" | "attention_mma" => {
             let extents = ["B", "HQ", "HKV", "SQ", "SKV", "CAUSAL"].map(size);
             attention([input("q"), input("k"), input("v")], extents, kernel == "attention_mma")
         }

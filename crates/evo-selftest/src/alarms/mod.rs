@@ -14,7 +14,6 @@ use evo::kernel::catalog;
 use evo::supervise::job::Standing;
 use evo::supervise::lane::LaneLimits;
 use evo_device::device::Device;
-use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::{VerdictClass, VerdictKind};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -32,12 +31,6 @@ const CONFIGURATIONS: usize = 60;
 
 /// How far a space is, is told after so many.
 const TOLD_EVERY: usize = 10;
-
-/// The answer of a built-in reference by plain loops.
-pub fn defined(name: &str, plan: &ProblemPlan, values: &[Vec<f64>]) -> Vec<f64> {
-    let inputs = plan.buffers.iter().map(|own| own.name.as_str()).zip(values.iter().cloned()).collect();
-    loops::answer(name, &inputs, &plan.sizes, &mut ChaCha8Rng::seed_from_u64(0)).unwrap_or_default().values
-}
 
 /// A check for each space, which passes where both judges call every variant right.
 pub fn run(order: &Order, report: &mut SelftestReport) -> Result<Value, CliError> {

@@ -14,7 +14,6 @@ use evo::compile::WarmCompiler;
 use evo::compile::{FarmOptions, compile_one};
 use evo::engine::prepared::PreparedKernel;
 use evo::engine::single;
-use evo::kernel::catalog;
 use evo::kernel::render::{render, render_reference, render_single_reference};
 use evo::kernel::spec::SpaceFile;
 use evo::supervise::deadline::Deadlines;
@@ -112,11 +111,6 @@ pub fn sources(kind: DeviceKind) -> Result<Vec<KernelSource>, CliError> {
     sources_of(ROWS.iter(), kind)
 }
 
-/// With the one built-in reference that fixtures have.
-fn lane(setup: &DeviceSetup) -> Result<Lane, CliError> {
-    session::lane(setup, Some(session::kernel_of(&catalog::open("rmsnorm")?)?))
-}
-
 struct GateBench {
     setup: DeviceSetup,
     lane: Lane,
@@ -129,7 +123,7 @@ impl GateBench {
         let sources = sources_of(rows.iter().copied(), order.setup.choice.kind)?;
         sources.iter().for_each(|source| warm.compile_ahead(source));
         let setup = DeviceSetup { warm: Some(Arc::new(warm)), ..order.setup.clone() };
-        Ok(GateBench { lane: lane(&setup)?, setup, seed: order.seed })
+        Ok(GateBench { lane: session::lane(&setup, None)?, setup, seed: order.seed })
     }
 
     fn play(mut self, rows: &[&GateRow], report: &mut SelftestReport) -> Result<(), CliError> {
@@ -215,7 +209,9 @@ impl GateBench {
             Handling::LittleOutput => limits = Some(LaneLimits { output_bytes_max: OUTPUT_BYTES, ..alone }),
         }
         let judgement = match limits {
-            Some(limits) => lane(&DeviceSetup { limits, ..self.setup.clone() })?.evaluate(&job, &standing),
+            Some(limits) => {
+                session::lane(&DeviceSetup { limits, ..self.setup.clone() }, None)?.evaluate(&job, &standing)
+            }
             None => self.lane.evaluate(&job, &standing),
         };
         Ok(GateFinding::of(judgement.verdict, &judgement.gates))

@@ -1,30 +1,32 @@
-//! Where a case's answers come from: a kept file, a kernel of evo's or of the user's, or a command.
+//! Where a case's answers come from: a kept file, the plain functions, the user's kernel, or the device's own kernels.
 //!
-//! Large answers stay on a GPU; others are read and measured here.
+//! The device computes the large answers of built-in references, and the small ones beside the plain functions.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evo_device::device::BufferId;
-use evo_protocol::device::{DeviceError, DeviceKind};
+use evo_device::device::{BufferId, Tolerance};
+use evo_protocol::device::DeviceError;
+use evo_protocol::dtype::DType;
+use evo_protocol::plan::ProblemPlan;
 use evo_protocol::verdict::VerdictKind;
 use evo_protocol::worker::{CheckPlan, CommandReference, ReferencePlan};
 
-use super::bounds::{self, OutputShape};
+use super::bounds::{self, AnswerScale, Oddities, OutputShape};
 use super::case::Case;
 use super::command::{self, CommandRunner};
 use super::expected::{self, ExpectedSet, Question, Weighed};
 use super::inputs::Family;
 use super::naive::NaiveRunner;
 use super::npy::task_error;
-use super::on_device::Kernels;
+use super::on_device::{AGREEMENT, AGREEMENT_NOISE, Kernels, disagreement};
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 use super::reference::{ReferenceWork, WorkBuffers};
 use super::state::Judge;
 use super::{drawn, element};
 
-/// Answers to cases of fewer elements are read back, and kept for the studies that follow.
+/// Cases of fewer elements are computed by the processor: it takes less than a millisecond, and checks the device.
 const ON_DEVICE_MIN: u64 = 1 << 16;
 
 /// Answers, and the inputs to which they belong by buffer position.
@@ -51,8 +53,9 @@ impl From<DeviceError> for Unanswered {
 impl Judge {
     pub(super) fn answer(&mut self, asked: &Question<'_>) -> Result<Rc<CaseSet>, DeviceError> {
         let Question { check, case, .. } = asked;
-        if let Some(work) = self.large_work(check, case) {
-            return self.answer_on_device(asked, |own, set| own.builtin(&work, set));
+        let work = self.work(check, &case.plan);
+        if let Some(work) = work.as_ref().filter(|_| case.elements() >= ON_DEVICE_MIN) {
+            return self.answer_on_device(asked, |own, set| own.builtin(work, set));
         }
         if self.takes_own(check, case) {
             match self.answer_on_device(asked, |mut own, set| own.answer(set)) {
@@ -61,7 +64,9 @@ impl Judge {
                 answered => return answered,
             }
         }
-        let (answers, bytes) = match self.kept(asked)? {
+        let kept = self.kept(asked)?;
+        let work = work.filter(|_| kept.is_none());
+        let (answers, bytes) = match kept {
             Some(kept) => kept,
             None => {
                 let computed = self.consult(asked);
@@ -70,7 +75,12 @@ impl Judge {
                 computed?
             }
         };
-        self.fill(asked, (answers.magnitude, Some(&bytes)), |pool, set| upload(pool, asked, &answers, set))
+        let set = self
+            .fill(asked, (answers.magnitude, Some(&bytes)), |pool, set| upload(pool, asked, &answers, set))?;
+        match work {
+            Some(work) => self.compare_references(&work, case, &set).map(|()| set),
+            None => Ok(set),
+        }
     }
 
     /// Answers that were computed before; none if their inputs are others today.
@@ -91,14 +101,13 @@ impl Judge {
         Ok(CommandRunner { desk: &mut self.commands, reference, case, reporter: &mut self.reporter })
     }
 
-    /// Computes answers by a kernel or by a command, which goes on running.
+    /// Computes answers on the processor, by the user's kernel or by a command, which goes on running.
     pub(super) fn consult(&mut self, asked: &Question<'_>) -> Result<KeptCase, DeviceError> {
         let Question { key, check, case, modules } = asked;
         let Some(reference) = command_of(check) else {
             let began = Instant::now();
             let (pool, wide) = (&mut self.pool, check.reference_f64);
-            let references = self.device_references.as_ref();
-            let mut naive = NaiveRunner { pool, references, modules: *modules, plan: &case.plan, wide };
+            let mut naive = NaiveRunner { pool, modules: *modules, plan: &case.plan, wide };
             let (answers, bytes) = expected::compute(check, case, &mut naive)?;
             return Ok((self.expected.put(key, answers, Some(began.elapsed())), bytes));
         };
@@ -114,18 +123,15 @@ impl Judge {
         Ok((self.expected.put(key, answers, None), bytes))
     }
 
-    /// A built-in reference at a case whose answers stay on the device. The host device is the processor.
-    fn large_work(&self, check: &CheckPlan, case: &Case) -> Option<ReferenceWork> {
-        let (plan, info) = (&case.plan, self.pool.device.info());
+    fn work(&self, check: &CheckPlan, plan: &ProblemPlan) -> Option<ReferenceWork> {
         let ReferencePlan::Builtin { name } = &check.reference else { return None };
         // It compares every element in its place.
-        let has_views = plan.buffers.iter().any(|buffer| buffer.view.is_some());
-        if info.kind == DeviceKind::Host || has_views || case.elements() < ON_DEVICE_MIN {
+        if plan.buffers.iter().any(|buffer| buffer.view.is_some()) {
             return None;
         }
         self.device_references.as_ref().filter(|own| own.has(name))?;
         // What is wrong with a problem is said where its answer is computed.
-        ReferenceWork::of(name, plan).ok()?.for_kernels(plan, &info.limits)
+        ReferenceWork::of(name, plan).ok()?.for_kernels(plan, &self.pool.device.info().limits)
     }
 
     /// A case's inputs, drawn at a magnitude or given by position, and what `answer` adds to them.
@@ -169,6 +175,28 @@ impl Judge {
         }
         Err(expected::no_answer(asked.case, &why))
     }
+
+    fn compare_references(
+        &mut self,
+        work: &ReferenceWork,
+        case: &Case,
+        set: &CaseSet,
+    ) -> Result<(), DeviceError> {
+        let Some(references) = &self.device_references else { return Ok(()) };
+        let Some(target) = set.targets.iter().find(|target| target.position == work.output) else {
+            return Ok(());
+        };
+        let mut kernels = Kernels { pool: &mut self.pool, references };
+        let expected =
+            kernels.pool.working("(answer again)", 8 * case.plan.buffers[work.output].elements())?;
+        let (scale, _) = compute(&mut kernels, (work, &case.plan), set, expected)?;
+        let atol = AGREEMENT * scale.max + AGREEMENT_NOISE * scale.noise_max;
+        let tolerance = Tolerance { atol, rtol: AGREEMENT };
+        let found = self.pool.device.compare(expected, DType::F64, target.expected, tolerance)?;
+        let Some(index) = found.first_bad() else { return Ok(()) };
+        let (own, other) = (found.first_bad_actual, found.first_bad_expected);
+        Err(disagreement(&case.name(), &format!("element {index} is `{own:e}` and `{other:e}`")))
+    }
 }
 
 fn upload(
@@ -206,15 +234,7 @@ impl OnDevice<'_> {
         let expected = self.kernels.pool.room_for_answer(set, plan, 8 * plan.elements())?;
         // Before anything can fail, so that the buffer is freed with the set.
         set.targets.push(ExpectedBuffer::unjudged(work.output, expected));
-        let input = |position: &usize| {
-            let own = set.inputs.iter().find(|own| own.position == *position);
-            own.map(|own| own.buffer).ok_or_else(|| task_error("an input of the reference is not there"))
-        };
-        let inputs = work.inputs.iter().map(input).collect::<Result<Vec<BufferId>, _>>()?;
-        let trusted = self.kernels.pool.working("(trusted)", 4 * plan.elements())?;
-        let scratch = self.kernels.pool.working("(reference)", 8 * work.scratch())?;
-        let buffers = WorkBuffers { inputs, expected, trusted, scratch, plain: None };
-        let (scale, odd) = self.kernels.compute(work, &case.plan, &buffers)?;
+        let (scale, odd) = compute(&mut self.kernels, (work, &case.plan), set, expected)?;
         let weighed = Weighed { buffer: work.output, odd, ..Weighed::default() };
         if let Some(complaint) = expected::complaint(check, case, &[weighed]) {
             return Err(Unanswered::Useless(complaint));
@@ -224,6 +244,23 @@ impl OnDevice<'_> {
         set.targets.push(target);
         Ok(())
     }
+}
+
+fn compute(
+    kernels: &mut Kernels<'_>,
+    (work, plan): (&ReferenceWork, &ProblemPlan),
+    set: &CaseSet,
+    expected: BufferId,
+) -> Result<(AnswerScale, Oddities), DeviceError> {
+    let input = |position: &usize| {
+        let own = set.inputs.iter().find(|own| own.position == *position);
+        own.map(|own| own.buffer).ok_or_else(|| task_error("an input of the reference is not there"))
+    };
+    let inputs = work.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+    let elements = plan.buffers[work.output].elements();
+    let trusted = kernels.pool.working("(trusted)", 4 * elements)?;
+    let scratch = kernels.pool.working("(reference)", 8 * work.scratch())?;
+    kernels.compute(work, plan, &WorkBuffers { inputs, expected, trusted, scratch })
 }
 
 pub(super) fn shape(case: &Case, buffer: usize) -> OutputShape {

@@ -125,10 +125,9 @@ mod tests {
     use crate::judge::expected::output_shape;
     use crate::judge::inputs::Family;
     use crate::judge::reference::testing::{
-        Arithmetic, Operands, buffer, check_plan, kernel_plan, loops, operands, plan, problem_of, scale,
-        vector,
+        Operands, buffer, check_plan, kernel_plan, operands, plan, problem_of, scale, vector,
     };
-    use crate::judge::reference::{ReferenceAnswer, ReferenceWork, max_abs};
+    use crate::judge::reference::{ReferenceAnswer, max_abs};
 
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Style {
@@ -141,42 +140,76 @@ mod tests {
         Zero,
     }
 
-    impl Style {
-        const fn sum(self) -> fn(&[f64]) -> f64 {
-            match self {
-                Style::Half => |terms| {
-                    let add = |sum: f16, term: &f64| f16::from_f32(sum.to_f32() + *term as f32);
-                    terms.iter().fold(f16::ZERO, add).into()
-                },
-                Style::Drop => |terms| interleaved(terms, terms.len().div_ceil(100)),
-                Style::Honest | Style::Zero => |terms| interleaved(terms, 0),
+    fn sum(terms: &[f32], style: Style) -> f32 {
+        let skip = if style == Style::Drop { terms.len().div_ceil(100) } else { 0 };
+        match style {
+            Style::Half => {
+                terms.iter().fold(f16::ZERO, |sum, term| f16::from_f32(sum.to_f32() + term)).to_f32()
+            }
+            _ => {
+                let mut chains = [0.0f32; 8];
+                for (index, term) in terms.iter().enumerate().skip(skip) {
+                    chains[index % 8] += term;
+                }
+                ((chains[0] + chains[4]) + (chains[2] + chains[6]))
+                    + ((chains[1] + chains[5]) + (chains[3] + chains[7]))
             }
         }
     }
 
-    fn interleaved(terms: &[f64], skip: usize) -> f64 {
-        let mut chains = [0.0f32; 8];
-        for (index, term) in terms.iter().enumerate().skip(skip) {
-            chains[index % 8] += *term as f32;
-        }
-        let pair =
-            |first: usize| (chains[first] + chains[first + 4]) + (chains[first + 2] + chains[first + 6]);
-        f64::from(pair(0) + pair(1))
-    }
-
     /// What a kernel of another order, or a cheat, makes of it.
     fn simulate(reference: &str, operands: &Operands<'_>, style: Style) -> Vec<f64> {
-        let work = ReferenceWork::of(reference, operands.plan).unwrap();
-        let power = |x: f64, max: f64| {
-            let scaled = |value: f64| value as f32 * std::f32::consts::LOG2_E;
-            f64::from((scaled(x) - scaled(max)).exp2())
-        };
-        let sum_inside = Style::Honest.sum();
-        let own = Arithmetic { is_wide: false, sum: style.sum(), sum_inside, power };
-        let (out, _) = loops(work.kind, work.dtype, &operands.values, &own);
-        let stored = |value: f64| if style == Style::Zero { 0.0 } else { value };
-        let out: Vec<f64> = out.into_iter().map(stored).collect();
-        element::widen(&element::narrow(&out, work.dtype_out), work.dtype_out)
+        let extent = |buffer: usize, axis: usize| operands.plan.buffers[buffer].shape[axis] as usize;
+        let input = |index: usize| -> Vec<f32> { operands.values[index].iter().map(|v| *v as f32).collect() };
+        let mut out = Vec::new();
+        match reference {
+            "gemm" => {
+                let (a, b, k, n) = (input(0), input(1), extent(0, 1), extent(1, 1));
+                let element = |row: &[f32], j| (0..k).map(|p| row[p] * b[p * n + j]).collect::<Vec<_>>();
+                out.extend(a.chunks(k).flat_map(|row| (0..n).map(|j| sum(&element(row, j), style))));
+            }
+            "softmax" => {
+                let log2e = std::f32::consts::LOG2_E;
+                for row in input(0).chunks(extent(0, 1)) {
+                    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let powers: Vec<f32> = row.iter().map(|x| (x * log2e - max * log2e).exp2()).collect();
+                    let total = sum(&powers, style);
+                    out.extend(powers.iter().map(|power| power / total));
+                }
+            }
+            "rmsnorm" => {
+                let w = input(1);
+                for row in input(0).chunks(w.len()) {
+                    let squares: Vec<f32> = row.iter().map(|x| x * x).collect();
+                    let factor = 1.0 / (sum(&squares, style) / w.len() as f32 + 1e-6).sqrt();
+                    out.extend(row.iter().zip(&w).map(|(x, w)| x * factor * w));
+                }
+            }
+            "reduction" => out.push(sum(&input(0), style)),
+            _ => {
+                let (q, k, v) = (input(0), input(1), input(2));
+                let (length, depth, dtype) = (extent(0, 2), extent(0, 3), operands.plan.buffers[0].dtype);
+                let factor = std::f32::consts::LOG2_E / (depth as f32).sqrt();
+                for (row, query) in q.chunks(depth).enumerate() {
+                    let at = |j: usize, d: usize| (row / length * length + j) * depth + d;
+                    let logit = |j| {
+                        let terms: Vec<f32> = (0..depth).map(|d| query[d] * k[at(j, d)]).collect();
+                        sum(&terms, Style::Honest) * factor
+                    };
+                    let logits: Vec<f32> = (0..length).map(logit).collect();
+                    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let powers: Vec<f32> = logits.iter().map(|logit| (logit - max).exp2()).collect();
+                    let total = sum(&powers, if style == Style::Half { Style::Honest } else { style });
+                    for d in 0..depth {
+                        let term = |j: usize| element::round_f32(powers[j], dtype) * v[at(j, d)];
+                        out.push(sum(&(0..length).map(term).collect::<Vec<_>>(), style) / total);
+                    }
+                }
+            }
+        }
+        let dtype = operands.plan.buffers.last().unwrap().dtype;
+        let stored = |value: f32| if style == Style::Zero { 0.0 } else { element::round_f32(value, dtype) };
+        out.into_iter().map(|value| f64::from(stored(value))).collect()
     }
 
     fn problem(reference: &str, dtype: DType, small: bool) -> ProblemPlan {

@@ -6,10 +6,9 @@
 use evo_device::device::{BufferId, CopiedPart, Device};
 use evo_protocol::device::DeviceError;
 use evo_protocol::plan::{BufferPlan, ProblemPlan};
-use evo_protocol::verdict::VerdictKind;
 
 use super::inputs::{self, BELL_UNIT, CHUNK, Distribution, Draw, Family, FillRule, REARRANGED};
-use super::on_device::{DeviceReferences, Kernels, element_type};
+use super::on_device::{DeviceReferences, Kernels, disagreement, element_type};
 use super::pool::Pool;
 
 const DRAWN_MIN: u64 = 1 << 18;
@@ -98,12 +97,7 @@ fn check_ends(
         device.free(piece)?;
         if found? != expected[skipped * size..(skipped + compared) * size] {
             let what = format!("`{}` is drawn otherwise, near element {}", buffer.name, chunk * CHUNK);
-            let text = format!(
-                "the device and the processor do not agree on the inputs of `{}`: {what}\n\
-                 hint: `evo-selftest references` compares both",
-                rule.family.as_str()
-            );
-            return Err(DeviceError::plain(VerdictKind::HarnessError, text));
+            return Err(disagreement(rule.family.as_str(), &what));
         }
     }
     Ok(())

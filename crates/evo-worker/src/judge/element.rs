@@ -32,6 +32,15 @@ pub fn precision(dtype: DType) -> Option<Precision> {
     }
 }
 
+/// An f32 value rounded to `dtype`, kept as f32: what a register holds after a store and a load.
+pub fn round_f32(value: f32, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f32(value).to_f32(),
+        DType::Bf16 => bf16::from_f32(value).to_f32(),
+        _ => value,
+    }
+}
+
 macro_rules! by_type {
     ($dtype:expr, $action:ident) => {
         match $dtype {

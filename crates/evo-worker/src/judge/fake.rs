@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use evo_device::device::{
-    BoundArgument, BoundLaunch, BufferId, Executor, Memory, ModuleAnswer, ModuleId, ModuleRequest,
-    RunConditions, SampleOrder, VariableState,
+    BoundArgument, BoundLaunch, BufferId, Executor, ModuleAnswer, ModuleId, ModuleRequest, RunConditions,
+    SampleOrder, VariableState,
 };
 use evo_device::host::store::{BufferStore, Stored};
 use evo_protocol::device::{DeviceError, DeviceInfo, DeviceKind, DeviceLimits, EntryAttributes};
@@ -13,8 +13,6 @@ use evo_protocol::dtype::DType;
 use evo_protocol::verdict::VerdictKind;
 
 use super::element;
-use super::reference::testing::{Arithmetic, loops};
-use super::reference::{AttentionWork, WorkKind};
 
 pub type Kernel = Rc<dyn Fn(&mut Call<'_>) -> Result<(), DeviceError>>;
 
@@ -41,40 +39,8 @@ impl Call<'_> {
 
     pub fn scalar(&self, argument: usize) -> i64 {
         match &self.launch.arguments[argument] {
-            BoundArgument::Scalar(bytes) if bytes.len() == 8 => {
-                i64::from_le_bytes(bytes[..].try_into().unwrap())
-            }
-            BoundArgument::Scalar(bytes) => i32::from_le_bytes(bytes[..].try_into().unwrap()).into(),
+            BoundArgument::Scalar(bytes) => i32::from_le_bytes(bytes.as_slice().try_into().unwrap()).into(),
             _ => panic!("argument {argument} is not a scalar"),
-        }
-    }
-
-    /// What the plain kernel of a built-in reference computes.
-    fn refer(&mut self, name: &str) {
-        let at = |argument| self.scalar(argument) as usize;
-        let (kind, inputs) = match name {
-            "gemm_plain" => {
-                let [m, k, n] = [4, 5, 6].map(|argument| at(argument) as u64);
-                (WorkKind::Gemm { m, k, n }, 2)
-            }
-            "softmax" => {
-                let rows = u64::from(self.launch.grid[0]);
-                (WorkKind::Softmax { rows, columns: at(3) as u64 }, 1)
-            }
-            _ => {
-                let [heads, heads_kv, queries, keys, depth] = [6, 7, 8, 9, 10].map(at);
-                let (batch, causal, group) = (at(14) / heads / queries, at(11) == 1, 1);
-                let extents = AttentionWork { batch, heads, heads_kv, queries, keys, depth, causal, group };
-                (WorkKind::Attention(extents), 3)
-            }
-        };
-        let values =
-            |argument| element::widen(self.store.get(self.id(argument)).unwrap().bytes(), DType::F64);
-        let lists: Vec<Vec<f64>> = (0..inputs).map(values).collect();
-        let steps = [(DType::F64, Arithmetic::WIDE), (DType::F32, Arithmetic::TRUSTED)];
-        for (argument, (dtype, arithmetic)) in (inputs..).zip(steps) {
-            let (answer, _) = loops(kind, DType::F32, &lists, &arithmetic);
-            self.store.write(self.id(argument), &element::narrow(&answer, dtype)).unwrap();
         }
     }
 
@@ -172,14 +138,11 @@ impl FakeDevice {
             self.launches += 1;
             let hash = blake3::hash(&self.launches.to_le_bytes());
             let noise = u64::from(u32::from_le_bytes(*hash.as_bytes().first_chunk().unwrap()));
+            let kernel = self.kernels[&launch.entry].clone();
             let global = self.modules.get_mut(&module).expect("a loaded module");
             let (store, took_ns) = (&mut self.store, &mut self.took_ns);
             let residue = self.conditions.residue.map_or(self.usual_residue, f32::from_bits);
-            let mut call = Call { store, launch, global, took_ns, noise, residue };
-            match launch.entry.strip_prefix("evo_reference_") {
-                Some(name) => call.refer(name),
-                None => self.kernels[&launch.entry](&mut call)?,
-            }
+            kernel(&mut Call { store, launch, global, took_ns, noise, residue })?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A reference that is asked: a kernel or a command that gives answers to inputs.
+//! The user's reference: a kernel or a command that gives answers to inputs.
 //!
 //! A naive kernel may have two builds, in double precision and in single. At small shapes, where most cases are, a run
 //! takes microseconds and the way to the process in which it runs takes longer. So several runs go in one request: their
@@ -14,7 +14,6 @@ use evo_protocol::plan::{BufferPlan, ProblemPlan, Role, SIZE_VARIABLE};
 use super::element::{self, Poison, compared_as};
 use super::inputs::Family;
 use super::npy::task_error;
-use super::on_device::{DeviceReferences, Kernels};
 use super::pool::Pool;
 use super::run;
 
@@ -31,11 +30,6 @@ pub trait NaiveReference {
     /// The same in single precision, where `answers` computes in double precision and there is such a build.
     fn single(&mut self, _inputs: &[Vec<u8>]) -> Result<Option<NaiveAnswers>, DeviceError> {
         Ok(None)
-    }
-
-    /// Those of built-in references, where they are loaded.
-    fn kernels(&mut self) -> Option<Kernels<'_>> {
-        None
     }
 }
 
@@ -64,7 +58,6 @@ pub struct NaiveModules {
 
 pub struct NaiveRunner<'a> {
     pub pool: &'a mut Pool,
-    pub references: Option<&'a DeviceReferences>,
     pub modules: NaiveModules,
     pub plan: &'a ProblemPlan,
     pub wide: bool,
@@ -96,10 +89,6 @@ impl NaiveReference for NaiveRunner<'_> {
             // The answers in double precision are there; what f32 costs stays unknown.
             Err(_) => Ok(None),
         }
-    }
-
-    fn kernels(&mut self) -> Option<Kernels<'_>> {
-        Some(Kernels { references: self.references?, pool: &mut *self.pool })
     }
 }
 
@@ -371,7 +360,7 @@ mod tests {
         let mut pool = Pool::new(Box::new(FakeDevice::new(vec![("naive", kernel)])), 1 << 20);
         let module = pool.device.load(b"naive", &["naive".into()])?;
         let modules = NaiveModules { own: Some(module), ..NaiveModules::default() };
-        let mut runner = NaiveRunner { pool: &mut pool, references: None, modules, plan: &own, wide: false };
+        let mut runner = NaiveRunner { pool: &mut pool, modules, plan: &own, wide: false };
         match together {
             true => runner.answers_each(inputs),
             false => inputs.iter().map(|own| runner.answers(own)).collect(),

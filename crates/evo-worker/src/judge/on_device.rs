@@ -1,12 +1,14 @@
-//! Built-in references, which the device computes, and the numbers that bounds are made of.
+//! Built-in references computed by the device itself, with the numbers that bounds are made of.
 //!
 //! A product of 2048³ takes a processor with sixteen cores some hundred milliseconds in fp64, and a contender meets a
-//! dozen of them. Such answers stay in the memory of a GPU, and a few kilobytes of sums come back; small ones are read.
+//! dozen of them. Answers stay in device memory, and a few kilobytes of sums come back. The plain functions beside
+//! this file remain the definition.
 
 use evo_device::device::{BoundArgument, BufferId, Device, ModuleId};
-use evo_protocol::device::{DeviceError, DeviceKind};
+use evo_protocol::device::DeviceError;
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::ProblemPlan;
+use evo_protocol::verdict::VerdictKind;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -15,8 +17,7 @@ use super::element;
 use super::perturb::Change;
 use super::pool::Pool;
 use super::reference::{
-    Measured, NAMES, ReferenceAnswer, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long,
-    type_number,
+    Measured, NAMES, ReferenceWork, Size, WorkBuffers, blocks, double, int, launch, long, type_number,
 };
 
 const SOURCE: &str = include_str!("reference/references.cu");
@@ -31,6 +32,11 @@ const DIGITS: usize = 2048;
 /// In place of a reference's name: the user's own, which needs the kernels that all references share.
 pub const OWN: &str = "own";
 
+/// How far the device's fp64 answer may be from the processor's, beside the largest element: other orders of a sum and
+/// another `exp`. A thousandth of what f32 arithmetic explains is enough where sums cancel.
+pub const AGREEMENT: f64 = 1e-9;
+pub const AGREEMENT_NOISE: f64 = 1e-3;
+
 /// Bytes of one block's sums: `Measure` has seven fp64 values, `Weight` nine.
 const MEASURE: usize = 7;
 const WEIGHT: usize = 9;
@@ -38,19 +44,19 @@ const BLOCKS_MAX: usize = 264;
 const THREADS: u32 = 256;
 const DIGIT_BITS: u32 = DIGITS.ilog2();
 const STRIDED_BLOCKS: u64 = 2048;
-/// The least size of a list of small answers, bytes: sizes are powers of two, so that all shapes share a few.
-const LIST_MIN: u64 = 1 << 12;
 
-/// All references without a name, else that one, or none.
-pub fn source(name: Option<&str>) -> String {
-    let place = |name| NAMES.iter().position(|known| *known == name).unwrap_or(NAMES.len());
-    format!("#define EVO_REFERENCE {}\n{SOURCE}\n{ELEMENTS}", name.map_or(0, |name| place(name) + 1))
+/// None where the device has no kernels for that reference.
+pub fn source(name: Option<&str>) -> Option<String> {
+    let number = match name {
+        None => 0,
+        Some(OWN) => NAMES.len() + 1,
+        Some(name) => NAMES.iter().position(|known| *known == name)? + 1,
+    };
+    Some(format!("#define EVO_REFERENCE {number}\n{SOURCE}\n{ELEMENTS}"))
 }
 
 pub fn entries(name: Option<&str>) -> Vec<String> {
     let kernels = |name: &'static str| match name {
-        "gemm" => vec!["gemm", "gemm_plain"],
-        "attention" => vec!["attention", "attention_plain"],
         "reduction" => vec!["chains", "reduce"],
         name => vec![name],
     };
@@ -110,42 +116,6 @@ pub struct Kernels<'a> {
 }
 
 impl Kernels<'_> {
-    /// The answer of so many elements to `values`, which are those of the plan's buffers, by position.
-    pub fn answer(
-        &mut self,
-        work: &ReferenceWork,
-        values: &[Vec<f64>],
-        elements: u64,
-    ) -> Result<ReferenceAnswer, DeviceError> {
-        let mut list = |name: &str, dtype: DType, elements: u64| {
-            let bytes = (dtype.bytes() * elements).next_power_of_two().max(LIST_MIN);
-            Ok::<There, DeviceError>(There { buffer: self.pool.working(name, bytes)?, dtype, elements })
-        };
-        let answer = list("(answer)", DType::F64, elements)?;
-        let single = list("(answer in single precision)", DType::F32, elements)?;
-        let room = list("(reference)", DType::F64, work.scratch())?;
-        let given =
-            work.inputs.iter().map(|at| list(&format!("(input {at})"), DType::F64, values[*at].len() as u64));
-        let inputs = given.map(|list| list.map(|list| list.buffer)).collect::<Result<Vec<_>, _>>()?;
-        for (buffer, at) in inputs.iter().zip(&work.inputs) {
-            self.pool.device.write(*buffer, &element::f64_bytes(&values[*at]))?;
-        }
-        let plain = Some(if self.pool.device.info().kind == DeviceKind::Host { 1 } else { THREADS });
-        let [expected, trusted, scratch] = [answer, single, room].map(|list| list.buffer);
-        let buffers = WorkBuffers { inputs, expected, trusted, scratch, plain };
-        if elements > 0 {
-            self.pool.device.launch(self.references.module, &work.launches(&buffers))?;
-            self.pool.device.synchronize()?;
-        }
-        Ok(work.answer(values, [self.read(answer)?, self.read(single)?, self.read(room)?]))
-    }
-
-    pub fn read(&mut self, There { buffer, dtype, elements }: There) -> Result<Vec<f64>, DeviceError> {
-        let mut values = element::widen(&self.pool.device.read(buffer)?, dtype);
-        values.truncate(elements as usize);
-        Ok(values)
-    }
-
     /// Computes an answer into `buffers` and measures it.
     pub fn compute(
         &mut self,
@@ -455,6 +425,14 @@ impl Measure {
     fn size(&self) -> Size {
         Size { rms: self.rms(), largest: self.largest }
     }
+}
+
+pub fn disagreement(case: &str, what: &str) -> DeviceError {
+    let text = format!(
+        "the device and the processor do not agree on the reference's answer to `{case}`: {what}\n\
+         hint: `evo-selftest references` compares both"
+    );
+    DeviceError::plain(VerdictKind::HarnessError, text)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::certainty::{Laboratory, List, Lists, Runs};
 use super::expected::{self, Question, Weighed};
 use super::family::Family;
 use super::naive::{run_reference, taken_as};
-use super::on_device::{Kernels, Measure, OWN, There};
+use super::on_device::{Kernels, Measure, There};
 use super::perturb::{Change, RunInputs};
 use super::pool::{CaseSet, ExpectedBuffer, Pool};
 use super::reference::ReferenceAnswer;
@@ -31,7 +31,7 @@ impl Judge {
     pub(super) fn takes_own(&self, check: &CheckPlan, case: &Case) -> bool {
         let buffers = &case.plan.buffers;
         let mut answers = buffers.iter().filter(|buffer| buffer.role.is_answer());
-        self.device_references.as_ref().is_some_and(|own| own.has(OWN))
+        self.device_references.is_some()
             && matches!(check.reference, ReferencePlan::Kernel)
             && case.elements() >= ELEMENTS_MIN
             && drawn::is_drawn(case.family)
@@ -109,7 +109,7 @@ impl LargeCase<'_, '_> {
             let (buffer, dtype) = (buffers[*position], taken.buffers[*position].dtype);
             let list = There { buffer, dtype, elements: declared.elements() };
             let list = match list.elements < ANSWER_MIN && declared.dtype.is_float() {
-                true => List::Here(self.on.kernels.read(list)?),
+                true => List::Here(self.read(list)?),
                 false => List::There(list),
             };
             lists.push((*position, list));
@@ -141,6 +141,12 @@ impl LargeCase<'_, '_> {
         Ok(answers)
     }
 
+    fn read(&mut self, There { buffer, dtype, elements }: There) -> Result<Vec<f64>, DeviceError> {
+        let mut values = element::widen(&self.on.kernels.pool.device.read(buffer)?, dtype);
+        values.truncate(elements as usize);
+        Ok(values)
+    }
+
     fn only_moves(&mut self, answer: &ReferenceAnswer<List>) -> Result<bool, DeviceError> {
         let Question { check, case, .. } = self.on.asked;
         if !moves::is_asked(check, case, answer.buffer) {
@@ -148,7 +154,7 @@ impl LargeCase<'_, '_> {
         }
         let expected = match &answer.expected {
             List::Here(values) => values.clone(),
-            List::There(list) => self.on.kernels.read(*list)?,
+            List::There(list) => self.read(*list)?,
         };
         let answer = ReferenceAnswer { buffer: answer.buffer, expected, ..ReferenceAnswer::default() };
         let bytes = expected::input_bytes(&case.plan, case.draw(check, 1.0))?;

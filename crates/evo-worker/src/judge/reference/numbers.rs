@@ -67,6 +67,12 @@ pub struct Noise {
 
 const CHUNK: usize = 1 << 16;
 
+/// Waking a thread, which then looks for more work for a while, takes as long as some ten thousand operations, and
+/// most cases of a study are small shapes.
+pub fn rows_per_task(operations: usize) -> usize {
+    (CHUNK / operations.max(1)).max(1)
+}
+
 /// Chunks are added in their order, so that a sum does not depend on the number of threads.
 pub fn pair_sums<const N: usize>(
     left: &[f64],

@@ -1,9 +1,7 @@
-// Built-in references: fp64 answers, the trusted computation in f32 beside them, and the sums that bounds are made of. The
-// trusted computation adds in plain order, without fused multiply-adds, as a decent kernel might.
-//
-// Large inputs stay as they are on a GPU (`gemm`, `attention`). Others come as lists in fp64, whatever their type is: these
-// go to the plain kernels, whose threads never wait for each other, so that on the host device they are loops. The kernels
-// of rows take both, with one thread a block there.
+// Built-in references on the device: fp64 answers, the trusted computation in f32 beside them, and the sums that
+// bounds are made of. They compute what the Rust functions beside this file compute; where those add in plain order,
+// so do these, without fused multiply-adds, so that both give the same bits. `exp` and sums over rows in fp64 may
+// differ in the last places.
 //
 // The trusted computation is written as f32: it holds values that are rounded to the output's type already.
 
@@ -20,9 +18,9 @@ typedef unsigned long long u64;
 __device__ double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
 
 // Data types by number, also those that outputs are rounded to.
-constexpr int F32 = 0, F16 = 1, BF16 = 2, F64 = 3;
+constexpr int F32 = 0, F16 = 1, BF16 = 2;
 
-// Values of an input.
+// Values of an input, none of which is wider than f32.
 struct Values {
     const void* data;
     int type;
@@ -30,10 +28,9 @@ struct Values {
     __device__ float single(u64 i) const {
         if (type == F16) return __half2float(((const __half*)data)[i]);
         if (type == BF16) return __bfloat162float(((const __nv_bfloat16*)data)[i]);
-        if (type == F64) return (float)((const double*)data)[i];
         return ((const float*)data)[i];
     }
-    __device__ double wide(u64 i) const { return type == F64 ? ((const double*)data)[i] : (double)single(i); }
+    __device__ double wide(u64 i) const { return (double)single(i); }
 };
 
 // How an output is rounded.
@@ -101,37 +98,7 @@ __device__ void gemm(Values a, Values b, double* expected, float* trusted, int m
     }
 }
 
-// Four neighbors of a row a thread. The product of two floats is exact in fp64: rounding it leaves nothing to fuse.
-__device__ void gemm_plain(const double* a, const double* b, double* expected, float* trusted, int m, int k, int n,
-                           int type) {
-    const u64 step = (u64)gridDim.x * blockDim.x, strips = ((u64)n + EACH - 1) / EACH;
-    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < m * strips; at += step) {
-        const double* row = a + at / strips * k;
-        const u64 column = at % strips * EACH;
-        u64 columns[EACH];
-#pragma unroll
-        for (int j = 0; j < EACH; j++) columns[j] = column + j < n ? column + j : n - 1;
-        double sums[EACH] = {};
-        float singles[EACH] = {};
-#pragma unroll 1
-        for (int p = 0; p < k; p++) {
-            const double left = row[p], left_single = (double)(float)left;
-#pragma unroll
-            for (int j = 0; j < EACH; j++) {
-                const double right = b[(u64)p * n + columns[j]];
-                sums[j] += left * right;
-                singles[j] += (float)(left_single * (double)(float)right);
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            expected[at / strips * n + columns[j]] = sums[j];
-            trusted[at / strips * n + columns[j]] = rounded(singles[j], type);
-        }
-    }
-}
-
-// ---- rows: softmax and RMSNorm, up to 256 threads a row ----
+// ---- rows: softmax and RMSNorm, 256 threads a row ----
 
 constexpr int ROW = 256;
 
@@ -140,7 +107,7 @@ __device__ double row_sum(double own) {
     parts[threadIdx.x] = own;
     __syncthreads();
 #pragma unroll 1
-    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    for (int half = ROW / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
         __syncthreads();
     }
@@ -154,7 +121,7 @@ __device__ double row_max(double own) {
     parts[threadIdx.x] = own;
     __syncthreads();
 #pragma unroll 1
-    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+    for (int half = ROW / 2; half > 0; half /= 2) {
         // A NaN counts for nothing, as in the plain loop.
         if (threadIdx.x < half) parts[threadIdx.x] = fmax(parts[threadIdx.x], parts[threadIdx.x + half]);
         __syncthreads();
@@ -171,10 +138,11 @@ __device__ float chain(u64 count, F term) {
     __shared__ float sum;
     if (threadIdx.x == 0) sum = 0.0f;
     for (u64 start = 0; start < count; start += ROW) {
-        const int many = count - start < ROW ? (int)(count - start) : ROW;
-        for (int i = threadIdx.x; i < many; i += blockDim.x) terms[i] = term(start + i);
+        const u64 at = start + threadIdx.x;
+        if (at < count) terms[threadIdx.x] = term(at);
         __syncthreads();
         if (threadIdx.x == 0) {
+            const int many = count - start < ROW ? (int)(count - start) : ROW;
             float own = sum;
 #pragma unroll 4
             for (int i = 0; i < many; i++) own = __fadd_rn(own, terms[i]);
@@ -192,17 +160,17 @@ __device__ void softmax(Values x, double* expected, float* trusted, u64 columns,
     expected += start, trusted += start;
     double max = -infinity();
 #pragma unroll 1
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) max = fmax(max, x.wide(start + i));
+    for (u64 i = threadIdx.x; i < columns; i += ROW) max = fmax(max, x.wide(start + i));
     max = row_max(max);
     double sum = 0.0;
 #pragma unroll 1
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) sum += exp(x.wide(start + i) - max);
+    for (u64 i = threadIdx.x; i < columns; i += ROW) sum += exp(x.wide(start + i) - max);
     sum = row_sum(sum);
-    // That of the values as f32, because rounding keeps their order.
+    // The inputs are f32 at most, so the maximum is one too.
     const float most = (float)max;
     const float total = chain(columns, [&](u64 i) { return expf(x.single(start + i) - most); });
 #pragma unroll 1
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (u64 i = threadIdx.x; i < columns; i += ROW) {
         expected[i] = exp(x.wide(start + i) - max) / sum;
         trusted[i] = rounded(expf(x.single(start + i) - most) / total, type);
     }
@@ -213,7 +181,7 @@ __device__ void rmsnorm(Values x, Values w, double* expected, float* trusted, u6
     expected += start, trusted += start;
     double square = 0.0;
 #pragma unroll 1
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) square += x.wide(start + i) * x.wide(start + i);
+    for (u64 i = threadIdx.x; i < columns; i += ROW) square += x.wide(start + i) * x.wide(start + i);
     const double factor = 1.0 / sqrt(row_sum(square) / (double)columns + 1e-6);
     const float squares = chain(columns, [&](u64 i) {
         const float value = x.single(start + i);
@@ -221,7 +189,7 @@ __device__ void rmsnorm(Values x, Values w, double* expected, float* trusted, u6
     });
     const float factor_single = 1.0f / sqrtf(__fadd_rn(squares / (float)columns, 1e-6f));
 #pragma unroll 1
-    for (u64 i = threadIdx.x; i < columns; i += blockDim.x) {
+    for (u64 i = threadIdx.x; i < columns; i += ROW) {
         expected[i] = x.wide(start + i) * factor * w.wide(i);
         trusted[i] = rounded(x.single(start + i) * factor_single * w.single(i), type);
     }
@@ -237,17 +205,18 @@ __device__ void reduce_chains(Values x, double* chains, u64 count, u64 length) {
     double sum = 0.0;
     float in_single = 0.0f;
     for (u64 i = own * length; i < end; i++) {
-        sum += x.wide(i);
-        in_single = __fadd_rn(in_single, x.single(i));
+        const float value = x.single(i);
+        sum += (double)value;
+        in_single = __fadd_rn(in_single, value);
     }
     chains[own] = sum;
     chains[many + own] = (double)in_single;
 }
 
-// One block.
+// One block of 256 threads.
 __device__ void reduce_all(const double* chains, double* expected, float* trusted, u64 many, int type) {
     double sum = 0.0;
-    for (u64 i = threadIdx.x; i < many; i += blockDim.x) sum += chains[i];
+    for (u64 i = threadIdx.x; i < many; i += ROW) sum += chains[i];
     sum = row_sum(sum);
     const float total = chain(many, [&](u64 i) { return (float)chains[many + i]; });
     if (threadIdx.x == 0) {
@@ -388,67 +357,6 @@ __device__ void attention(Values q, Values k, Values v, double* expected, float*
     }
 }
 
-// A query a thread. `largest` gets the largest magnitude of its logits, which are computed twice: there is no room for them.
-__device__ void attention_plain(const double* q, const double* k, const double* v, double* expected, float* trusted,
-                                double* largest, Attention own, u64 rows) {
-    const u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < rows; at += step) {
-        const u64 pair = at / own.queries, head = pair % own.heads, batch = pair / own.heads;
-        const u64 kv = (batch * own.heads_kv + head / (own.heads / own.heads_kv)) * own.keys * own.depth;
-        const double *query = q + at * own.depth, *keys = k + kv, *values = v + kv;
-        const int bottom = own.causal ? (int)(at % own.queries) + 1 + own.keys - own.queries : own.keys;
-        const int seen = bottom < 0 ? 0 : bottom < own.keys ? bottom : own.keys;
-        const double scale = 1.0 / sqrt((double)own.depth);
-        double* out = expected + at * own.depth;
-        float* out_single = trusted + at * own.depth;
-        double logit = 0.0, max = -infinity(), magnitude = 0.0;
-        float single = 0.0f, max_single = -(float)infinity();
-        auto multiply = [&](int j) {
-            logit = 0.0, single = 0.0f;
-#pragma unroll 1
-            for (int d = 0; d < own.depth; d++) {
-                const double left = query[d], right = keys[(u64)j * own.depth + d];
-                logit += left * right;
-                single += (float)((double)(float)left * (double)(float)right);
-            }
-            logit = __dmul_rn(logit, scale);
-            single = __fmul_rn(single, (float)scale);
-        };
-#pragma unroll 1
-        for (int j = 0; j < seen; j++) {
-            multiply(j);
-            max = fmax(max, logit);
-            max_single = fmaxf(max_single, single);
-            magnitude = fmax(magnitude, fabs(logit));
-        }
-        largest[at] = magnitude;
-#pragma unroll 1
-        for (int d = 0; d < own.depth; d++) out[d] = 0.0, out_single[d] = 0.0f;
-        double sum = 0.0;
-        float sum_single = 0.0f;
-#pragma unroll 1
-        for (int j = 0; j < seen; j++) {
-            multiply(j);
-            const double power = exp(logit - max);
-            const float power_single = expf(single - max_single);
-            const double kept = (double)rounded(power_single, own.type_in);
-            sum += power;
-            sum_single += power_single;
-#pragma unroll 1
-            for (int d = 0; d < own.depth; d++) {
-                const double value = values[(u64)j * own.depth + d];
-                out[d] += power * value;
-                out_single[d] += (float)(kept * (double)(float)value);
-            }
-        }
-#pragma unroll 1
-        for (int d = 0; d < own.depth && seen > 0; d++) {
-            out[d] /= sum;
-            out_single[d] = rounded(out_single[d] / sum_single, own.type);
-        }
-    }
-}
-
 // ---- sums over answers and inputs ----
 
 // What one thread, one block and at last the whole buffer found.
@@ -572,10 +480,6 @@ evo_reference_gemm(const void* a, const void* b, double* expected, float* truste
                    int type) {
     gemm({a, type_in}, {b, type_in}, expected, trusted, m, k, n, type);
 }
-extern "C" __global__ void evo_reference_gemm_plain(const double* a, const double* b, double* expected, float* trusted,
-                                                    int m, int k, int n, int type) {
-    gemm_plain(a, b, expected, trusted, m, k, n, type);
-}
 #endif
 #if EVO_REFERENCE == 0 || EVO_REFERENCE == 2
 extern "C" __global__ void evo_reference_softmax(const void* x, double* expected, float* trusted, u64 columns,
@@ -611,12 +515,5 @@ evo_reference_attention(const void* q, const void* k, const void* v, double* exp
                         int type) {
     attention({q, type_in}, {k, type_in}, {v, type_in}, expected, trusted, largest,
               Attention{heads, heads_kv, queries, keys, depth, causal, group, type_in, type});
-}
-extern "C" __global__ void evo_reference_attention_plain(const double* q, const double* k, const double* v,
-                                                         double* expected, float* trusted, double* largest, int heads,
-                                                         int heads_kv, int queries, int keys, int depth, int causal,
-                                                         int type_in, int type, u64 rows) {
-    attention_plain(q, k, v, expected, trusted, largest,
-                    Attention{heads, heads_kv, queries, keys, depth, causal, 1, type_in, type}, rows);
 }
 #endif

@@ -5,7 +5,7 @@ use evo_protocol::device::{DeviceError, DeviceLimits};
 use evo_protocol::dtype::DType;
 use evo_protocol::plan::{BufferPlan, ProblemPlan, Role};
 
-use super::numbers::{Noise, ReferenceAnswer, UNIT_F32, max_abs, rms};
+use super::numbers::{Noise, UNIT_F32};
 use crate::judge::npy::task_error;
 
 /// In the order of their numbers in `references.cu`, which begin with 1.
@@ -76,8 +76,6 @@ pub struct WorkBuffers {
     pub trusted: BufferId,
     /// fp64, [`ReferenceWork::scratch`] of them.
     pub scratch: BufferId,
-    /// Threads of a block of the plain kernels, whose inputs are lists in fp64; none for those that take inputs as they are.
-    pub plain: Option<u32>,
 }
 
 impl AttentionWork {
@@ -87,6 +85,21 @@ impl AttentionWork {
 
     fn shared_bytes(&self, group: usize) -> usize {
         group * self.keys * 12 + group * self.depth * 4
+    }
+
+    /// How many keys a query sees: the mask is aligned bottom-right.
+    pub fn visible(&self, row: usize) -> usize {
+        if self.causal {
+            (row + 1 + self.keys).saturating_sub(self.queries).min(self.keys)
+        } else {
+            self.keys
+        }
+    }
+
+    /// Where the keys of a head lie.
+    pub fn start_kv(&self, pair: usize) -> usize {
+        let (batch, head) = (pair / self.heads, pair % self.heads);
+        (batch * self.heads_kv + head / (self.heads / self.heads_kv)) * self.keys * self.depth
     }
 }
 
@@ -98,7 +111,6 @@ impl ReferenceWork {
             "gemm" => {
                 let ((a, [m, k]), (b, [rows, n])) = (named.input("a")?, named.input("b")?);
                 named.require(rows == k, "`a[M,K]` and `b[K,N]` with the same K")?;
-                named.require(m.max(k).max(n) < 1 << 31, "extents below 2^31")?;
                 (WorkKind::Gemm { m, k, n }, vec![a, b], named.output("c", &[m, n])?)
             }
             "softmax" => {
@@ -135,7 +147,7 @@ impl ReferenceWork {
         Ok(ReferenceWork { kind, inputs, output, dtype, dtype_out })
     }
 
-    /// The work as kernels take it whose inputs stay as they are; none is left to the plain ones.
+    /// The work as the device's kernels take it; none is left to the plain functions.
     pub fn for_kernels(mut self, plan: &ProblemPlan, limits: &DeviceLimits) -> Option<ReferenceWork> {
         let small = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::F32);
         let alike = self.inputs.iter().all(|at| plan.buffers[*at].dtype == self.dtype);
@@ -154,26 +166,6 @@ impl ReferenceWork {
             _ => true,
         };
         (alike && full && fits && small(self.dtype) && small(self.dtype_out)).then_some(self)
-    }
-
-    /// What kernels have computed from `values`, which are those of the plan's buffers, by position.
-    pub fn answer(
-        &self,
-        values: &[Vec<f64>],
-        [expected, trusted, scratch]: [Vec<f64>; 3],
-    ) -> ReferenceAnswer {
-        let size = |values: &[f64]| Size { rms: rms(values), largest: max_abs(values) };
-        let noise = self.noise(|of| {
-            Ok::<Size, std::convert::Infallible>(match of {
-                Measured::Input(input) => size(&values[self.inputs[input]]),
-                Measured::Answer => size(&expected),
-                Measured::Logits => size(&scratch),
-            })
-        });
-        let Ok(noise) = noise;
-        let (buffer, exact) = (self.output, self.is_exact());
-        let trusted = self.has_trusted().then_some(trusted);
-        ReferenceAnswer { buffer, expected, trusted, exact, noise, ..ReferenceAnswer::default() }
     }
 
     /// Error that any f32 computation of this may have, by the sizes of what it reads and gives.
@@ -236,10 +228,9 @@ impl ReferenceWork {
     pub fn launches(&self, buffers: &WorkBuffers) -> Vec<BoundLaunch> {
         let of = |buffer: &BufferId| BoundArgument::Buffer(*buffer);
         let [expected, trusted, scratch] = [&buffers.expected, &buffers.trusted, &buffers.scratch].map(of);
-        let (own_type, rounding) = (int(type_number(self.dtype)), int(type_number(self.dtype_out)));
-        let type_in = buffers.plain.map_or(own_type.clone(), |_| int(TYPE_F64));
+        let (type_in, rounding) = (int(type_number(self.dtype)), int(type_number(self.dtype_out)));
         let kernel = |name: &str, grid: [u32; 3], arguments: Vec<BoundArgument>| {
-            launch(&format!("evo_reference_{name}"), grid, buffers.plain.unwrap_or(BLOCK), 0, arguments)
+            launch(&format!("evo_reference_{name}"), grid, BLOCK, 0, arguments)
         };
         let inputs = buffers.inputs.iter().map(of);
         let with_inputs =
@@ -247,12 +238,7 @@ impl ReferenceWork {
         match self.kind {
             WorkKind::Gemm { m, k, n } => {
                 let [rows, depth, columns] = [m, k, n].map(|extent| int(extent as i32));
-                let mut arguments = vec![expected, trusted, rows, depth, columns];
-                if buffers.plain.is_some() {
-                    arguments.push(rounding);
-                    return vec![kernel("gemm_plain", [blocks(m * n), 1, 1], with_inputs(arguments))];
-                }
-                arguments.extend([type_in, rounding]);
+                let arguments = vec![expected, trusted, rows, depth, columns, type_in, rounding];
                 let grid = [n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32, 1];
                 vec![kernel("gemm", grid, with_inputs(arguments))]
             }
@@ -265,8 +251,7 @@ impl ReferenceWork {
             WorkKind::Reduction { count } => {
                 let length = chain(count);
                 let many = count.div_ceil(length);
-                let threads = u64::from(buffers.plain.unwrap_or(BLOCK));
-                let grid = [many.div_ceil(threads).max(1) as u32, 1, 1];
+                let grid = [many.div_ceil(u64::from(BLOCK)) as u32, 1, 1];
                 let arguments = vec![scratch.clone(), long(count), long(length), type_in];
                 let all = vec![scratch, expected, trusted, long(many), rounding];
                 vec![kernel("chains", grid, with_inputs(arguments)), kernel("reduce", [1, 1, 1], all)]
@@ -279,13 +264,7 @@ impl ReferenceWork {
                 let extents = [work.heads, work.heads_kv, work.queries, work.keys, work.depth];
                 let mut arguments = vec![expected, trusted, scratch];
                 arguments.extend(extents.map(|extent| int(extent as i32)));
-                arguments.push(int(i32::from(work.causal)));
-                if buffers.plain.is_some() {
-                    let rows = (work.batch * work.heads * work.queries) as u64;
-                    arguments.extend([own_type, rounding, long(rows)]);
-                    return vec![kernel("attention_plain", [blocks(rows), 1, 1], with_inputs(arguments))];
-                }
-                arguments.extend([int(work.group as i32), type_in, rounding]);
+                arguments.extend([int(i32::from(work.causal)), int(work.group as i32), type_in, rounding]);
                 let grid = [work.blocks() as u32, (work.batch * work.heads) as u32, 1];
                 let shared = work.shared_bytes(work.group) as u32;
                 let name = "evo_reference_attention";
@@ -322,8 +301,6 @@ pub fn double(value: f64) -> BoundArgument {
     BoundArgument::Scalar(value.to_le_bytes().to_vec())
 }
 
-const TYPE_F64: i32 = 3;
-
 /// The number of a data type in `references.cu`.
 pub fn type_number(dtype: DType) -> i32 {
     match dtype {
@@ -335,7 +312,7 @@ pub fn type_number(dtype: DType) -> i32 {
 
 /// Elements of one chain of a sum, about the root of all: the trusted sum is a chain over chains, because a single one
 /// over millions of elements is worse than any kernel.
-fn chain(count: u64) -> u64 {
+pub(super) fn chain(count: u64) -> u64 {
     ((count as f64).sqrt().ceil() as u64).max(1)
 }
 
@@ -447,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernels_do_not_take_as_it_is_is_left_to_the_plain_ones() {
+    fn what_the_kernels_do_not_take_is_left_to_the_plain_functions() {
         let gemm = |dtype, k, rows| {
             let buffers = vec![
                 buffer("a", dtype, &[4, k], Role::Input),
