@@ -109,7 +109,7 @@ fn value_at(answer: &Value, path: &str) -> Value {
     path.split('.').fold(answer.clone(), step)
 }
 
-const PLAYED: [&str; 34] = [
+const PLAYED: [&str; 35] = [
     "padded",
     "compact",
     "partial",
@@ -118,6 +118,7 @@ const PLAYED: [&str; 34] = [
     "product",
     "norm",
     "sum",
+    "halves",
     "tails",
     "strided",
     "batched",
@@ -193,7 +194,7 @@ fn outputs_that_are_compared_in_part_in_any_order_or_by_their_sum() {
 
 #[test]
 fn what_single_precision_costs_and_lies_within_the_usual_bounds() {
-    play(&["rope", "inverse", "product", "norm", "sum"]);
+    play(&["rope", "inverse", "product", "norm", "sum", "halves"]);
 }
 
 #[test]

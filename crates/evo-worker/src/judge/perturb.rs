@@ -94,10 +94,11 @@ impl Change {
 }
 
 /// A half has so few bits that its last one is an error larger than that of any arithmetic, so only one in 256
-/// changes.
+/// changes; of fewer about one, because a small shape's answer may cancel too.
 fn nudge_halves(bytes: &[u8], seed: u64) -> Vec<u8> {
+    let rarity = (bytes.len() / 2).clamp(1, 256) as u32;
     drawn_anew(bytes, DType::F16, seed, |dice, element| {
-        if dice.is_multiple_of(256) {
+        if dice.is_multiple_of(rarity) {
             element[0] ^= (dice >> 31) as u8 | 1;
         }
     })
@@ -130,6 +131,15 @@ fn within(low: f64, high: f64, dtype: DType, bytes: &[u8], mut changed: Vec<u8>)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_few_halves_some_change() {
+        for count in [1, 2, 30] {
+            let bytes = vec![0x11u8; 2 * count];
+            let changed = (0..8).filter(|seed| nudge_halves(&bytes, *seed) != bytes).count();
+            assert!(changed >= 3 && (count > 1 || changed == 8), "{changed} of 8 runs on {count}");
+        }
+    }
 
     #[test]
     fn bits_drawn_in_chunks_are_those_of_their_place() {
