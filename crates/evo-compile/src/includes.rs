@@ -256,12 +256,15 @@ fn is_foreign(name: &str) -> bool {
 
 /// All files below a folder, until there are too many. Links are not followed: they may lead in circles.
 fn sweep(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.file_type() {
-            _ if files.len() > SWEPT_MAX => return,
-            Ok(kind) if kind.is_dir() => sweep(&entry.path(), files),
-            Ok(_) => files.push(entry.path()),
-            Err(_) => {}
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(own) = folders.pop() {
+        for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                _ if files.len() > SWEPT_MAX => return,
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(_) => files.push(entry.path()),
+                Err(_) => {}
+            }
         }
     }
 }

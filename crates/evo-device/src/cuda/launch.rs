@@ -168,21 +168,22 @@ impl CudaModule {
 
 impl LoadedModule {
     fn function(&self, name: &str, known: &[VariablePlace]) -> Result<sys::CUfunction, DeviceError> {
-        let get = |symbol: &str| {
-            let (symbol, mut function) = (CString::new(symbol).ok()?, ptr::null_mut());
-            // SAFETY: the module is loaded; the pointer is to a live local.
-            let found = unsafe { sys::cuModuleGetFunction(&mut function, self.0, symbol.as_ptr()) };
-            (found == sys::CUresult::CUDA_SUCCESS).then_some(function)
-        };
         // Kernels without `extern "C"` have a mangled name, which begins like this whatever their arguments
         // are.
         let mangled = format!("_Z{}{name}", name.len());
-        let mut mangled = known.iter().filter(|own| own.symbol.starts_with(&mangled));
-        get(name).or_else(|| mangled.find_map(|own| get(&own.symbol))).ok_or_else(|| {
-            let known: Vec<&str> = known.iter().map(|own| own.symbol.as_str()).collect();
-            let text = format!("entry `{name}` is not in the module; it has {}", known.join(", "));
-            DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol")
-        })
+        let mangled = known.iter().map(|own| own.symbol.as_str()).filter(|own| own.starts_with(&mangled));
+        for symbol in std::iter::once(name).chain(mangled) {
+            let Ok(text) = CString::new(symbol) else { continue };
+            let mut function = ptr::null_mut();
+            // SAFETY: the module is loaded; the pointer is to a live local.
+            let found = unsafe { sys::cuModuleGetFunction(&mut function, self.0, text.as_ptr()) };
+            if found != sys::CUresult::CUDA_ERROR_NOT_FOUND {
+                return check(found, "cannot look up an entry").map(|()| function);
+            }
+        }
+        let known: Vec<&str> = known.iter().map(|own| own.symbol.as_str()).collect();
+        let text = format!("entry `{name}` is not in the module; it has {}", known.join(", "));
+        Err(DeviceError::plain(VerdictKind::LoadError, text).with_cause("symbol"))
     }
 
     fn unload(&mut self) -> Result<(), DeviceError> {

@@ -260,7 +260,8 @@ fn conversions(kernels: &mut Kernels<'_>, dtype: DType, seed: u64) -> Result<Agr
         let to = kernels.room("converted to", 0, wanted, DRAWN)?;
         for change in changes {
             kernels.convert(from, to, change)?;
-            let expected = element::narrow(&element::widen(&change.apply(&bytes, dtype), dtype), wanted);
+            let expected =
+                element::narrow(&element::widen(&change.apply(&bytes, dtype, None), dtype), wanted);
             let same = kernels.pool.device.read(to.buffer)? == expected;
             row.note((!same).then(|| format!("{change:?} to {}", wanted.as_str())));
         }

@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use super::{element, inputs};
 
 const CHUNK: usize = 1 << 16;
+/// One half in so many is nudged.
+const RARE: u32 = 256;
 
 /// What a run of the reference is given. Runs of a kind have numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,16 +57,33 @@ impl RunInputs {
     }
 
     pub fn of(self, plan: &ProblemPlan, bytes: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let pairs = plan.buffers.iter().zip(bytes).enumerate();
-        pairs
-            .map(|(position, (buffer, bytes))| self.change(position, buffer).apply(bytes, buffer.dtype))
-            .collect()
+        let turn = self.turn(plan);
+        let list = |((position, buffer), bytes): ((usize, &BufferPlan), &Vec<u8>)| {
+            let half = turn.filter(|(own, _)| *own == position).map(|(_, half)| half);
+            self.change(position, buffer).apply(bytes, buffer.dtype, half)
+        };
+        plan.buffers.iter().enumerate().zip(bytes).map(list).collect()
+    }
+
+    /// A case may have so few halves that none of them is drawn, and its answer may cancel too: then each has its turn.
+    /// Which buffer's, and which of its elements.
+    fn turn(self, plan: &ProblemPlan) -> Option<(usize, usize)> {
+        let (RunInputs::Nudged(run) | RunInputs::Jiggled(run)) = self else { return None };
+        let changes = |(position, buffer): &(usize, &BufferPlan)| {
+            is_half(buffer.dtype) && self.change(*position, buffer) != Change::Unchanged
+        };
+        let halves = plan.buffers.iter().enumerate().filter(changes);
+        let places =
+            halves.flat_map(|(own, buffer)| (0..buffer.elements() as usize).map(move |half| (own, half)));
+        let few: Vec<(usize, usize)> = places.take(RARE as usize + 1).collect();
+        let is_few = (1..=RARE as usize).contains(&few.len());
+        is_few.then(|| few[run as usize % few.len()])
     }
 }
 
 impl Change {
-    pub fn apply(self, bytes: &[u8], dtype: DType) -> Vec<u8> {
-        let is_half = matches!(dtype, DType::F16 | DType::Bf16);
+    /// `turn`: the half that changes in any case.
+    pub fn apply(self, bytes: &[u8], dtype: DType, turn: Option<usize>) -> Vec<u8> {
         match self {
             Change::Unchanged => bytes.to_vec(),
             Change::Scaled(factor) => {
@@ -73,8 +92,8 @@ impl Change {
                 element::narrow(&values, dtype)
             }
             Change::Jiggled { seed, low, high } => {
-                let changed = match is_half {
-                    true => nudge_halves(bytes, seed),
+                let changed = match is_half(dtype) {
+                    true => nudge_halves(bytes, seed, turn),
                     // A zero stays what it is: its last bits are subnormal numbers.
                     false => drawn_anew(bytes, dtype, seed, |dice, element| {
                         if element.iter().any(|byte| *byte != 0) {
@@ -84,7 +103,7 @@ impl Change {
                 };
                 if low.is_finite() { within(low, high, dtype, bytes, changed) } else { changed }
             }
-            Change::Nudged(seed) if is_half => nudge_halves(bytes, seed),
+            Change::Nudged(seed) if is_half(dtype) => nudge_halves(bytes, seed, turn),
             // The exponent and the sign stay: flipping the lowest bit never leaves the binade.
             Change::Nudged(seed) => {
                 drawn_anew(bytes, dtype, seed, |dice, element| element[0] ^= (dice >> 31) as u8)
@@ -93,15 +112,22 @@ impl Change {
     }
 }
 
-/// A half has so few bits that its last one is an error larger than that of any arithmetic, so only one in 256
-/// changes; of fewer about one, because a small shape's answer may cancel too.
-fn nudge_halves(bytes: &[u8], seed: u64) -> Vec<u8> {
-    let rarity = (bytes.len() / 2).clamp(1, 256) as u32;
-    drawn_anew(bytes, DType::F16, seed, |dice, element| {
-        if dice.is_multiple_of(rarity) {
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::Bf16)
+}
+
+/// A half has so few bits that its last one is an error larger than that of any arithmetic, so only one in `RARE`
+/// changes.
+fn nudge_halves(bytes: &[u8], seed: u64, turn: Option<usize>) -> Vec<u8> {
+    let mut out = drawn_anew(bytes, DType::F16, seed, |dice, element| {
+        if dice.is_multiple_of(RARE) {
             element[0] ^= (dice >> 31) as u8 | 1;
         }
-    })
+    });
+    if let Some(half) = turn {
+        out[2 * half] = bytes[2 * half] ^ 1;
+    }
+    out
 }
 
 /// Every chunk draws from a stream of its own, so that what comes out does not depend on the number of threads.
@@ -130,21 +156,30 @@ fn within(low: f64, high: f64, dtype: DType, bytes: &[u8], mut changed: Vec<u8>)
 
 #[cfg(test)]
 mod tests {
+    use evo_protocol::plan::Role;
+
     use super::*;
+    use crate::judge::reference::testing::{buffer, plan};
 
     #[test]
-    fn of_a_few_halves_some_change() {
-        for count in [1, 2, 30] {
-            let bytes = vec![0x11u8; 2 * count];
-            let changed = (0..8).filter(|seed| nudge_halves(&bytes, *seed) != bytes).count();
-            assert!(changed >= 3 && (count > 1 || changed == 8), "{changed} of 8 runs on {count}");
-        }
+    fn each_of_a_few_halves_has_its_turn_and_one_beside_many_has_not() {
+        let changed = |counts: [u64; 2]| -> [usize; 2] {
+            let lists = [0, 1].map(|at| buffer(["a", "x"][at], DType::F16, &[counts[at]], Role::Input));
+            let (plan, bytes) =
+                (plan("p", &[], lists.into()), counts.map(|count| vec![0x11; 2 * count as usize]));
+            let runs = (0..6).map(|run| RunInputs::Nudged(run).of(&plan, &bytes));
+            let differs = |at: usize| runs.clone().filter(|lists| lists[at] != bytes[at]).count();
+            [differs(0), differs(1)]
+        };
+        assert_eq!(changed([1, 2]), [2, 4]);
+        assert_eq!(changed([0, 1]), [0, 6]);
+        assert_eq!(changed([1, 9000]), [0, 6]);
     }
 
     #[test]
     fn bits_drawn_in_chunks_are_those_of_their_place() {
         let bytes = vec![0x11u8; 4 * (2 * CHUNK + 5)];
-        let nudge = |bytes: &[u8]| Change::Nudged(7).apply(bytes, DType::F32);
+        let nudge = |bytes: &[u8]| Change::Nudged(7).apply(bytes, DType::F32, None);
         let all = nudge(&bytes);
         assert_eq!(nudge(&bytes[..4 * CHUNK]), all[..4 * CHUNK]);
         assert_eq!(nudge(&bytes[..4 * CHUNK + 12]), all[..4 * CHUNK + 12]);
